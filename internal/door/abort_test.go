@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After Abort, a client gets no reply, even if one becomes durable, and no reason why its connection is
+// After Abort, a client gets no reply, not even one that becomes durable later, and no reason why its connection is
 // closed.
 func TestAbortTellsNothing(t *testing.T) {
 	l, x := listen(t), newFake()

@@ -85,8 +85,8 @@ func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.R
 	return done
 }
 
-// answer appends the answer to a query or a cancel in place i. If it cannot, it returns the refusal that the
-// caller has to put there.
+// answer appends the answer to a query or a cancel in place i. If it cannot, it returns the refusal that the caller
+// must put there.
 func (a *answers) answer(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	query := c.Kind == exchange.QueryOrder || c.Kind.Views()
 	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// asking returns a frame that queries orders for one account, with the XML between after each query but the
+// asking returns a frame that queries orders for one account, with the XML in between after each query except the
 // last.
 func asking(between string, orders ...int) string {
 	xml := `<transactions id="1">`
@@ -83,7 +83,7 @@ func TestAStatusThatIsTooLongAloneSaysWhereItCanBeRead(t *testing.T) {
 	}
 }
 
-// A command that was done is never answered with an error that hides this.
+// A command that was done is never answered with an error that hides that it was done.
 func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.executions = 100

@@ -13,7 +13,7 @@ import (
 	"outcry/internal/engine"
 )
 
-// secure does the TLS handshake if the server uses TLS, and reports whether the session can go ahead. A
+// secure does the TLS handshake if the server uses TLS, and reports whether the session can continue. A
 // shutdown of the server ends the handshake.
 func (c *session) secure() bool {
 	conn, ok := c.conn.(*tls.Conn)
@@ -31,8 +31,8 @@ func (c *session) secure() bool {
 	return true
 }
 
-// demandTLS answers a client whose first bytes are not TLS, according to the error of the handshake: it must
-// use TLS.
+// demandTLS sends a client whose first bytes are not TLS the reply that it must use TLS. failed is the error of the
+// handshake.
 func (c *session) demandTLS(failed error) {
 	var header tls.RecordHeaderError
 	if !errors.As(failed, &header) || header.Conn == nil {

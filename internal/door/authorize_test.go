@@ -188,7 +188,7 @@ func TestATokenIsForItsAccountsAlone(t *testing.T) {
 	require.True(t, x.ownOnly(), "queries are limited to its own orders")
 }
 
-// An order of another account is hidden from clients with tokens, also if it is only in the history.
+// An order of another account is hidden from clients with tokens, even if it is only in the history.
 func TestForeignOrdersLookUnknownToBearers(t *testing.T) {
 	for i, k := range []*keyring{nil, newKeyring(t), nil, newKeyring(t)} {
 		l, x, hello := listen(t), newFake(), ""

@@ -18,7 +18,7 @@ type batch struct {
 	bytes    int                                        // total size of the frames
 	judge    judge                                      // decides which commands are executed
 	admitOne func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
-	sender   Caller                                     // of a frame that did not come over a connection
+	sender   Caller                                     // sender of a frame that did not come over a connection
 	commands []engine.Request
 	results  []exchange.Result
 	answered int         // number of results that are already in a reply
@@ -158,9 +158,9 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	return mark, nil
 }
 
-// split cuts off a batch the frames that cannot be executed yet: those from the first frame on that must
-// wait for the history. It returns them as a batch, so that the frames before do not wait too. It returns nil
-// if no frame has to wait, or if the first one must.
+// split removes from a batch the first frame that must wait for the history, and all frames after it. It returns
+// them as a new batch, so that the frames before them do not wait too. It returns nil if no frame has to wait, or
+// if the first one must.
 func (s *Server) split(b *batch) *batch {
 	if b.frames < 2 {
 		return nil

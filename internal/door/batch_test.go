@@ -18,7 +18,7 @@ import (
 func TestABatchTakesNoMoreThanItsCodecSays(t *testing.T) {
 	for name, document := range map[string][3]string{
 		"queries": {`<transactions id="1">`, `<query id="1"/>`, "</transactions>"},
-		// at this size both decoders have allocated all that they need
+		// in this frame the comment comes last, so that both decoders decode all queries
 		"queries, a comment": {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"},
 		"orders":             {`<transactions id="1">`, `<order sym="A" amount="1" limit="1"/>`, "</transactions>"},
 		"accounts":           {"<create>", `<account id="1" balance="1"/>`, "</create>"},

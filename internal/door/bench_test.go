@@ -46,11 +46,11 @@ func (null) Notify(_ engine.Mark, wake chan<- struct{}) {
 const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1">` +
 	`<order sym="SPY" amount="100" limit="145.67"/></transactions>`
 
-// BenchmarkRoundTrip measures one order and its reply over loopback with an exchange that does nothing, so
-// the cost of session and protocol.
+// BenchmarkRoundTrip measures one order and its reply over loopback with an exchange that does nothing: only the
+// cost of the session and the protocol.
 func BenchmarkRoundTrip(b *testing.B) { benchmarkPipelined(b, 1) }
 
-// BenchmarkPipelined16 sends 16 orders in one write; one operation is all 16.
+// BenchmarkPipelined16 sends 16 orders in one write, which count as one operation.
 func BenchmarkPipelined16(b *testing.B) { benchmarkPipelined(b, 16) }
 
 func benchmarkPipelined(b *testing.B, frames int) {

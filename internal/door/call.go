@@ -86,8 +86,8 @@ func (s *Server) Call(
 }
 
 // Together returns how many requests, from the first on, should go into one Call if the caller shows each
-// outcome separately. The requests after these may have to wait for the history, and the others should not
-// wait with them. It returns 0 for no requests.
+// outcome separately. Later requests may have to wait for the history, and the first ones should not wait with
+// them. It returns 0 for no requests.
 func (s *Server) Together(requests []engine.Request) int {
 	if len(requests) < 2 {
 		return len(requests)

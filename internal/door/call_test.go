@@ -146,8 +146,7 @@ func TestOnlyItsOwnOrdersAreShownToABearer(t *testing.T) {
 	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
 }
 
-// Outcomes in the history are fetched. After the history did not answer once, it is not asked again in the
-// call.
+// Outcomes in the history are fetched. If the history does not answer once, it is not asked again in the same call.
 func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 	x := newFake()
 	x.past, x.executions = 10, exchange.ReportExecutionsMax+5
@@ -186,7 +185,7 @@ func TestRequestsOfOtherTransportsAreBounded(t *testing.T) {
 	for i := range pending {
 		require.NoError(t, pending[i].Wait(background))
 	}
-	// A request that has to ask the database before it is executed counts against a lower limit.
+	// A request that must ask the database before it is executed counts against a lower limit.
 	x.old = "old"
 	late := place1("1")
 	late.Ref = "old"
@@ -324,8 +323,8 @@ func TestARefusedTokenTakesNoPlace(t *testing.T) {
 	require.Equal(t, 2, served)
 }
 
-// A frame that waits for the history both before it is executed and for its reply takes one place among those that
-// wait, which callable checks.
+// A frame that waits for the history twice, before its execution and for its reply, takes only one of the places of
+// waiting frames. callable checks that.
 func TestAFrameTakesOnePlaceAmongThoseThatWait(t *testing.T) {
 	x := newFake()
 	x.old, x.past = "old", 5

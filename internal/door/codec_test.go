@@ -172,7 +172,7 @@ func TestASecondProtocolHasTheSamePolicy(t *testing.T) {
 		require.Equal(t, "ok"+strings.Repeat(" fill", 10), say(c, "query 1 5"), "of the history")
 		x.set(func() { x.executions = 100 })
 		require.Equal(t, "reply_too_long", say(c, "query 1 9"))
-		c.send("query 1 5\norder 1\nwhat\n") // the first waits for the history, and the others wait after it
+		c.send("query 1 5\norder 1\nwhat\n") // the first line waits for the history, the others for the first
 		for _, want := range []string{"reply_too_long", "rate_exceeded", "error unknown method what"} {
 			reply, err := c.in.ReadString('\n')
 			require.NoError(t, err)

@@ -46,8 +46,8 @@ type session struct {
 	codec  Codec
 	frames Frames
 	clock  *deadlines
-	unsent *unsent // from the reader to the writer
-	caller Caller  // the policy of the connection; used by the reader
+	unsent *unsent // replies on their way from the reader to the writer
+	caller Caller  // the connection as a sender of commands; used by the reader
 	forget func()  // stops watching for the end of the grant
 
 	// The fields below are used by the reader only.
@@ -59,11 +59,11 @@ type session struct {
 
 	silence atomic.Int64 // the client wants the connection to end after this silence, in nanoseconds; 0 if not set
 
-	late late // batches that wait for the history, and those after them
+	late late // batches that wait for the history, and the batches after them
 
 	// tryWriter is nil if the connection cannot write without waiting. While no reply is unsent, it belongs
-	// to the goroutine that pushes replies: answerLate while that runs, else the reader. Otherwise it belongs
-	// to the writer.
+	// to the goroutine that pushes replies: answerLate while that is running, else the reader. Otherwise it
+	// belongs to the writer.
 	tryWriter *trywrite.Writer
 
 	readingMu sync.Mutex
@@ -90,8 +90,8 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 }
 
 // admit reserves memory for a large frame that has begun to arrive: twice its size, because the buffer is
-// copied when it grows. The client's FrameTimeout starts afresh afterwards. A server that shuts down accepts
-// no further large frame.
+// copied when it grows. The client's FrameTimeout then starts again. A server that shuts down accepts no further
+// large frame.
 func (c *session) admit(frameBytes int) (err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -185,11 +185,11 @@ func (c *session) setReading(reading bool) {
 // uses it.
 type deadlines struct {
 	session *session
-	idle    time.Time // the next frame must begin before; may be out of date (prolong); zero before the first read
-	prove   time.Time // the client must have presented its token before; zero once it has, or if it need not
-	frame   time.Time // the frame that has begun must be complete before; zero while none has begun
-	drained time.Time // a session of a server that shuts down reads until then; zero before the shutdown
-	armed   time.Time // the read deadline that was last set here; others may have set another one since
+	idle    time.Time // deadline for the next frame to begin; may be outdated (prolong); zero before the first read
+	prove   time.Time // deadline for the client's token; zero once it was presented, or if none is required
+	frame   time.Time // deadline for the end of the frame that has begun; zero while none has begun
+	drained time.Time // until then the session reads while the server shuts down; zero before the shutdown
+	armed   time.Time // the read deadline that this type last set; other code may have set another one since
 	limits  *Limits   // the limits that idle and frame were computed with
 }
 
@@ -198,7 +198,7 @@ type deadlines struct {
 // timer for each frame.
 func (d *deadlines) rearm() { d.frame = time.Time{} }
 
-// restart clears all timeouts of the client; they are computed afresh at the next read.
+// restart clears all timeouts of the client; the next read computes them again.
 func (d *deadlines) restart() { d.idle, d.frame = time.Time{}, time.Time{} }
 
 // Read implements io.Reader. It returns os.ErrDeadlineExceeded if the client took too long or the server

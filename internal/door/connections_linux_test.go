@@ -90,7 +90,7 @@ func idle(addr, n string) error {
 	return nil
 }
 
-// process is a helper process in a role. The kernel kills it when this process dies.
+// process is a helper process in one of the roles. The kernel kills it when the test's process dies.
 type process struct {
 	cmd *exec.Cmd
 	in  io.Closer
@@ -98,7 +98,7 @@ type process struct {
 	log strings.Builder // read it only after end
 }
 
-// begin starts a helper process. It runs until end, and no longer than the test.
+// begin starts a helper process. It runs until end is called or the test ends.
 func begin(t *testing.T, role ...any) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command("/proc/self/exe")}
@@ -175,7 +175,7 @@ func openFiles(t *testing.T) int {
 }
 
 // memoryInUse returns the bytes of live objects and of stacks. It collects twice, because objects in a
-// sync.Pool, also those of earlier tests, are freed only by the second collection.
+// sync.Pool, including those of earlier tests, are freed only by the second collection.
 func memoryInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -208,9 +208,9 @@ func TestOverloadConnectionsThatOpenAndDropLeaveNothingBehind(t *testing.T) {
 	l, x := listen(t), realExchange(t)
 	s := start(t, l, x, Options{ConnectionsMax: 100})
 	c := openMarket(t, l)
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // also if a check below fails
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // also restores it if a check below fails
 	var files, goroutines int
-	eventually(t, func() bool { // as below, where the condition runs in another goroutine
+	eventually(t, func() bool { // the condition runs in another goroutine here, as it does below
 		files, goroutines = openFiles(t), runtime.NumGoroutine()
 		return true
 	})

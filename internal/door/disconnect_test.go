@@ -29,7 +29,7 @@ func sessionOf(attributes string) string {
 	return frame(`<session cancel="disconnect"` + attributes + `/>`)
 }
 
-// originsOf returns the origins of all executed commands. made and endedOf return those that were made and
+// originsOf returns the origins of all executed commands. made returns the origins that were made, and endedOf
 // those that have ended.
 func (x *fake) originsOf() (all []*engine.Origin) {
 	x.mu.Lock()
@@ -58,7 +58,7 @@ func TestOrdersThatEndWithTheirConnectionNameIt(t *testing.T) {
 	require.Empty(t, x.endedOf())
 	b.Close()
 	eventually(t, func() bool { return slices.Equal(x.endedOf(), []*engine.Origin{second}) })
-	c := dial(t, l) // its frames are decoded into the reused memory of b's
+	c := dial(t, l) // the batch of b's frames is reused for this client's frames
 	c.send(placing(``))
 	c.reply()
 	require.Nil(t, x.originsOf()[8])
@@ -117,7 +117,7 @@ func TestAStopEndsConnectionsForTheirOrders(t *testing.T) {
 	require.Equal(t, x.made(), x.endedOf())
 }
 
-// After a client has set a shorter silence, a frame that stops arriving also ends the connection by it.
+// If a client sets a shorter silence, a frame that stops arriving also ends the connection after that silence.
 func TestAClientMayShortenItsSilence(t *testing.T) {
 	for sent, why := range map[string]string{"": "nothing was sent for 5s",
 		"1000\n<trans": "a frame did not arrive within 5s"} {

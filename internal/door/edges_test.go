@@ -23,7 +23,7 @@ func TestOverloadEveryLimitOfAFrameAtOneBelowAndOneAbove(t *testing.T) {
 		limit  int
 		send   func(n int) string
 		want   string // part of the reply to a frame at the limit
-		above  string // part of the reply to a frame above it
+		above  string // part of the reply to a frame above the limit
 		closes bool
 	}{
 		"bytes of a frame": {frameMax, padded,

@@ -10,14 +10,15 @@ import (
 	"outcry/internal/exchange"
 )
 
-// slot is a place among the frames and requests of callers without a connection that are executed at the same time:
-// one of answersMax and, for one that waits for the history, one of lateAnswersMax. The zero value has none.
+// slot is a place among the frames and requests of callers without a connection that are executed at the same time.
+// It is one of answersMax and, for a frame or request that waits for the history, also one of lateAnswersMax. The
+// zero value is no place.
 type slot struct {
 	server *Server // nil without a place
-	late   bool    // it has one of lateAnswersMax
+	late   bool    // it also has one of lateAnswersMax
 }
 
-// take takes a place for the execution of commands, and reports whether there was one.
+// take takes a place for the execution of commands, and reports whether one was free.
 func (x *slot) take(s *Server, commands []engine.Request) bool {
 	if !s.answering.TryAcquire(1) {
 		return false
@@ -30,13 +31,13 @@ func (x *slot) take(s *Server, commands []engine.Request) bool {
 	return true
 }
 
-// takeLate takes one of lateAnswersMax too, unless it has one. It reports whether it has one.
+// takeLate also takes one of lateAnswersMax, unless x already has one. It reports whether x has one.
 func (x *slot) takeLate() bool {
 	x.late = x.late || x.server.lateAnswers.TryAcquire(1)
 	return x.late
 }
 
-// giveBack gives back what was taken, if anything was.
+// giveBack returns all that x has taken.
 func (x *slot) giveBack() {
 	if x.server == nil {
 		return
@@ -63,7 +64,8 @@ func (s *Server) executeAll(ctx context.Context, commands []engine.Request, resu
 	return m, nil
 }
 
-// sources reads the rest of the results of one batch or Call. A source that did not answer is not asked again.
+// sources completes the results of one batch or Call from the history and the view. A source that did not answer is
+// not asked again.
 type sources struct {
 	server      *Server
 	unavailable bool      // the history did not answer
@@ -99,14 +101,14 @@ func (x *sources) show(ctx context.Context, c *engine.Request, r *exchange.Resul
 	x.note(r)
 }
 
-// note notes whether the history did not answer for a result.
+// note records whether the history did not answer for a result.
 func (x *sources) note(r *exchange.Result) {
 	if r.Reason == exchange.HistoryUnavailable && !x.unavailable {
-		x.unavailable, x.failed = true, time.Now() // now, and not when the reply is sent, which may be much later
+		x.unavailable, x.failed = true, time.Now() // the time of the failure; the reply may be sent much later
 	}
 }
 
-// hideForeign replaces the reason ForeignOrder by the one that a client may see.
+// hideForeign replaces the reason ForeignOrder by the reason that the client may see.
 func (s *Server) hideForeign(r *exchange.Result) {
 	if r.Reason == exchange.ForeignOrder {
 		r.Reason = ForeignOrderReason(s.options.Tokens)

@@ -46,7 +46,7 @@ type fake struct {
 	entered    func() // if not nil, called by each Execute, without mu
 	origins    []*engine.Origin
 	ended      []*engine.Origin
-	recalled   []int // orders that the database was asked for, in order
+	recalled   []int // orders that were requested from the database, in order
 }
 
 func newFake() *fake {
@@ -207,7 +207,7 @@ func (x *fake) notifyWaiters() {
 	})
 }
 
-// set changes the fake and wakes those who wait for durability.
+// set changes the fake and wakes the callers that wait for durability.
 func (x *fake) set(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -247,7 +247,7 @@ func startWith(t testing.TB, l net.Listener, codec Codec, x Exchange, o Options)
 	return s
 }
 
-// requireNothingHeld asserts that all memory was given back.
+// requireNothingHeld requires that all memory is released.
 func requireNothingHeld(t require.TestingT, s *Server) {
 	for _, m := range []*memory{s.arriving, s.working, s.huge, s.recalling} {
 		require.Zero(t, testutil.ToFloat64(m.held))

@@ -38,9 +38,9 @@ func floods(size int) map[string]string {
 	}
 }
 
-// TestFloodsStayWithinTheirMemory sends such frames over several connections at once, over real sockets, and
-// watches the heap. The heap must stay below twice the bytes of MemoryMax and of one frame that exceeds it
-// alone, as the garbage collector may leave as much again uncollected.
+// TestFloodsStayWithinTheirMemory sends such frames over several TCP connections at once, and watches the heap. The
+// heap must stay below twice the sum of MemoryMax and the memory that one frame needs beyond the whole pool huge.
+// It is twice the sum, because the garbage collector may leave as much again uncollected.
 func TestFloodsStayWithinTheirMemory(t *testing.T) {
 	budget.SkipRaced(t, "it measures memory; other tests have more clients")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

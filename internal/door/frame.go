@@ -86,8 +86,8 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	defer slot.giveBack()
 	mark, err := s.execute(ctx, b)
 	b.watch.Lap() // the exchange measures the stages that end here
-	// The view is ready at about the time when the reply is durable. So a query of it is not refused for want
-	// of a slot.
+	// The view is ready at about the time when the reply is durable. So a query of the view needs no slot of
+	// lateAnswersMax.
 	if err == nil && b.recalls {
 		b.answers.unavailable = !slot.takeLate()
 	}

@@ -7,9 +7,9 @@ import (
 	"outcry/internal/process/queue"
 )
 
-// late holds the batches of a session whose replies wait for the history, and the batches after them. They
-// have been executed. A goroutine (answerLate) answers them in order, while the reader reads on. It runs
-// while batches is not empty.
+// late holds the batches of a session whose replies wait for the history, and the batches after them. All of them
+// were executed. A goroutine (answerLate) answers them in order, while the reader continues. It runs while batches
+// is not empty.
 type late struct {
 	busy atomic.Bool // batches is not empty
 

@@ -26,8 +26,8 @@ func (x *fake) asked() []int {
 	return append([]int(nil), x.recalled...)
 }
 
-// Frames after such a query, in the same write or in later ones, are executed while the database is asked.
-// Replies keep their order.
+// Frames after a query of an old order, in the same write or in later ones, are executed while the database is
+// asked. Replies keep their order.
 func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 	for _, together := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 	}
 }
 
-// After the database did not answer once, queries that were executed before that are not sent to it one by
-// one.
+// After the database did not answer one query, the queries that were executed before that do not each wait for the
+// database.
 func TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -106,7 +106,8 @@ func TestWhatIsExecutedLaterIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// Both the number of batches of one connection and the memory of all are limited.
+// The number of waiting batches of one connection is limited, and so is the memory of the batches of all
+// connections.
 func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -211,7 +212,7 @@ func TestAConnectionThatEndsWhileTheHistoryIsAsked(t *testing.T) {
 	}
 }
 
-// The time that the database takes does not count as idle time.
+// A client that waits for a reply from the database is not idle.
 func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -227,7 +228,8 @@ func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 	})
 }
 
-// Frames of one write are executed together, but the frames before such a ref do not wait with it.
+// Frames of one write are executed together. But frames before one whose ref must be looked up in the history do
+// not wait for the history.
 func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -288,7 +290,7 @@ func TestOtherTransportsHaveRoomBesideThoseThatAskTheHistory(t *testing.T) {
 	})
 }
 
-// The same limit holds for frames that have to ask the history before they are executed.
+// The same limit applies to frames that must ask the history before they are executed.
 func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newFake()

@@ -170,7 +170,7 @@ func TestAClientThatLeavesItsRepliesIsNotReadFrom(t *testing.T) {
 		executions int
 		want       int
 	}{
-		// One reply is being written and stays in the queue meanwhile; one more is made and waits for room.
+		// One reply is being written and stays in the queue until then; one more is made and waits for room.
 		"in replies": {Options{UnsentRepliesMax: 5}, 0, 6},
 		"in bytes":   {Options{UnsentBytesMax: 40_000}, 300, 4}, // about 13,000 bytes each
 		"one large":  {Options{UnsentBytesMax: 1}, 0, 2},
@@ -224,8 +224,8 @@ func TestTheReasonArrivesAlthoughTheClientStillSends(t *testing.T) {
 	l := listen(t)
 	start(t, l, newFake(), Options{FrameBytesMax: 1000, LingerTimeout: patience})
 	c := dial(t, l)
-	// Send much more than the two buffers hold: if the server did not read on, the connection would be reset
-	// and the reason lost.
+	// Send much more than the two buffers hold: if the server stopped reading, the connection would be reset and
+	// the reason lost.
 	c.send("16000000\n", strings.Repeat(" ", 16_000_000))
 	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
 	c.isLast("a frame of 16000000 bytes is over the limit of 1000")

@@ -17,15 +17,15 @@ var errNoMemory = errors.New("session: no memory for a frame")
 // There are four pools, so that waits cannot form a cycle, and so that few requests queue after one that
 // waits for long:
 //
-//   - arriving, a quarter of MemoryMax: the buffers of large frames that arrive. A session waits for it
-//     while it holds nothing else.
+//   - arriving, a quarter of MemoryMax: the buffers of large frames that arrive. A session waits for this
+//     memory while it holds nothing else.
 //   - working, three eighths: large frames that are decoded and executed, and large replies until the
-//     client has read them. A session waits for it while it holds a complete frame. A holder of
+//     client has read them. A session waits for this memory while it holds a complete frame. A holder of
 //     working memory never waits for more (try).
-//   - huge, a quarter: the same for frames that would need more than an eighth of working. So they wait
-//     only for each other.
-//   - recalling, the rest: frames that are executed and whose replies wait for the history. No session
-//     waits for it while it has no batch in its queue: the reader then answers the batch itself.
+//   - huge, a quarter: like working, for frames that would need more than an eighth of working. So these
+//     frames wait only for each other.
+//   - recalling, the rest: frames that are executed and whose replies wait for the history. A session with
+//     no batch in its queue does not wait for this memory: the reader then answers the batch itself.
 //
 // Waiters are served in order of arrival. The methods may be called from any goroutine.
 type memory struct {
@@ -70,7 +70,7 @@ func (m *memory) release(n int64) {
 	}
 }
 
-// textNoMemory is the error for a large frame that was not executed for want of memory.
+// textNoMemory is the error for a large frame that was not executed because no memory was free.
 func textNoMemory(waited time.Duration) string {
 	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
 		"frames", waited)

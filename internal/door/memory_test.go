@@ -73,7 +73,7 @@ func TestAFrameThatFindsNoMemoryIsNotDoneAndTheReasonTold(t *testing.T) {
 	})
 }
 
-// part is an incomplete frame, but so much of it that it needs memory from the pool.
+// part is the beginning of a frame, long enough to need memory from the pool.
 var part = "100000\n" + strings.Repeat(" ", 70_000)
 
 func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 250.0, s.arrivingHeld(), "arriving has a quarter of MemoryMax")
 		time.Sleep(5 * time.Second)
-		// A pipe passes on only what is read: these clients wait with their first 64 KiB.
+		// A pipe holds no bytes that are not read yet: these clients wait after their first 64 KiB.
 		for _, c := range []*client{next, late} {
 			go func() { _, _ = c.Write([]byte(part)) }()
 			synctest.Wait()
@@ -301,10 +301,10 @@ func TestOtherTransportsAreBoundedWhileTheyAreExecuted(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		many([]byte("<create>" + strings.Repeat("<a/>", 5000) + "</create>")) // wait for memory
-		many([]byte("<create/>"))                                             // are being read
+		many([]byte("<create>" + strings.Repeat("<a/>", 5000) + "</create>")) // frames wait for memory
+		many([]byte("<create/>"))                                             // replies are being read
 		x.held = true
-		many(framedXML(opening(1))) // are being executed
+		many(framedXML(opening(1))) // frames are being executed
 		_, err = ask(s, t.Context(), []byte("<create/>"))
 		require.ErrorIs(t, err, ErrBusy)
 		x.set(func() { x.held = false })

@@ -28,7 +28,7 @@ const (
 	limitRateConnection
 	limitRateAccount
 	limitHTTPConnections
-	// The limits below are those of the exchange; a command that runs into one is rejected.
+	// The limits below belong to the exchange; a command that exceeds one is rejected.
 	limitSymbols
 	limitFills
 	limitLag
@@ -141,7 +141,7 @@ type Metrics struct {
 	latency [exchange.ListFills + 1][outcomes]*latency.Histogram
 	byStage [stages]*latency.Histogram
 
-	arriving, working, huge, recalling prometheus.Gauge // children of memory
+	arriving, working, huge, recalling prometheus.Gauge // children of the vector memory
 }
 
 // NewMetrics returns metrics that start from zero.
@@ -207,7 +207,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) countKinds() {
 	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
 		if kind == exchange.ShowOrder {
-			continue // no session sends it
+			continue // no session sends this command
 		}
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())

@@ -25,7 +25,7 @@ type Options struct {
 	WriteTimeout  time.Duration
 	LingerTimeout time.Duration // how long the server reads and discards after the last reply; 1 second
 
-	// The limits below are those of each connection. Frames and replies above them use a part of MemoryMax.
+	// The limits below apply to each connection. Frames and replies above them use a part of MemoryMax.
 	BatchFramesMax int // pipelined frames that are executed together; 64
 	BatchMemoryMax int // memory of these frames (Codec.Memory); a frame with more is executed alone; 320 KiB
 
@@ -120,8 +120,8 @@ const (
 	// memory, and frames whose client reads the reply slowly, do not count.
 	answersMax = 256
 
-	// lateAnswersMax is how many of those may wait for the history at the same time, so that some remain for
-	// frames that need not wait. Above it, queries are answered that the history is unavailable, and frames
+	// lateAnswersMax is how many of these frames may wait for the history at the same time, so that places remain
+	// for frames that need not wait. Above it, the answer to queries is that the history is unavailable, and frames
 	// with a ref that has to be looked up in the history are refused.
 	lateAnswersMax = 64
 

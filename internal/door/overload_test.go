@@ -266,7 +266,7 @@ func TestOverloadDeepAndWideDocumentsAreRefused(t *testing.T) {
 }
 
 // flooder is a client that sends frames as fast as the server accepts them, and may delay reading its
-// replies. It counts both.
+// replies. It counts frames and replies.
 type flooder struct {
 	conn     net.Conn
 	frames   [][]byte
@@ -330,7 +330,7 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 	wide := []byte(frame("<create" + strings.Repeat(` a=""`, (frameMax-8)/5)))
 	many := []byte(frame(`<transactions id="3">` + strings.Repeat("<a/>", min(99_999, (frameMax-100)/4)) +
 		`</transactions>`))
-	long := []byte(asking("", repeat(1, 1000)...))                    // 280 MB if nothing were left out
+	long := []byte(asking("", repeat(1, 1000)...))                    // a reply of 280 MB if nothing were left out
 	round := [][]byte{long, long, long, long, long, long, long, long} // more than fits into the kernel's buffers
 	for range 10 {
 		round = append(round, []byte(query(1)),

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A slowed-down client that has gone gives its place up at once, not after a minute, which is longer than
+// If a slowed-down client disconnects, its place is free at once, not after a minute, which is longer than
 // patience.
 func TestAClientThatHasGoneIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -57,8 +57,8 @@ func TestAClientThatOnlyEndsItsSendingIsAnswered(t *testing.T) {
 	c.ends()
 }
 
-// A slowed-down TLS client that resets its connection gives its place up, although the server may not have
-// read all it sent.
+// If a slowed-down TLS client resets its connection, its place is free, although the server may not have read all
+// that the client sent.
 func TestAClientThatResetsOverTLSIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	l := listen(t)

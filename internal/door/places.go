@@ -12,16 +12,16 @@ import (
 // in its handshake, or has not presented its token, is closed for a new one. And so that the bearers of one
 // token cannot shut out all others, the last places are not given to them.
 
-// place is one of the ConnectionsMax places, of a Caller that is a connection.
+// place is one of the ConnectionsMax places. It belongs to a Caller that is a connection.
 // The server's mu guards it, except end.
 type place struct {
 	end       func()        // ends the connection without waiting
-	unproved  *list.Element // in Server.unproved; nil once authenticated or if nothing is asked
+	unproved  *list.Element // in Server.unproved; nil once authenticated, or if the server requires no proof
 	displaced bool          // its place was given to another connection
 	bearer    string        // the token's ID in Server.bearers; "" before the token was accepted
 }
 
-// needsProof reports whether clients have to prove something, even if only that they use TLS.
+// needsProof reports whether the server requires a token or TLS of its clients.
 func (s *Server) needsProof() bool { return s.options.TLS != nil || s.options.Tokens != nil }
 
 // takePlace takes one of the ConnectionsMax places for a new connection. If all are in use, it takes the place of
@@ -54,7 +54,7 @@ func (s *Server) displace() bool {
 	return true
 }
 
-// listUnproved adds the place of a connection that has to authenticate. Its caller holds mu.
+// listUnproved adds the place of a connection that must authenticate. Its caller holds mu.
 func (s *Server) listUnproved(p *place) { p.unproved = s.unproved.PushBack(p) }
 
 // unlistUnproved removes a place from Server.unproved, if it is there. Its caller holds mu.

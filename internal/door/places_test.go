@@ -94,7 +94,7 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(s.options.Metrics.authRefused))
 }
 
-// One token cannot use the last places, and a connection that ends returns its place to its token.
+// One token cannot use the last places. When a connection of a token ends, the token may use its place again.
 func TestATokenShutsNobodyElseOut(t *testing.T) {
 	const most, share = 24, 21
 	l, keys := listen(t), newKeyring(t)
@@ -142,7 +142,7 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 		}
 		require.NoError(t, c.Close())
 	}
-	eventually(t, func() bool { // the last of them may not have been accepted yet, and keep the server full
+	eventually(t, func() bool { // the last connections may still fill the server
 		c := dial(t, l)
 		defer c.Close()
 		_, _ = io.WriteString(c, query(1))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Queries that are executed after the database failed ask it again, even if the client has not yet read the
+// Queries that are executed after a failure of the database ask it again, even if the client has not yet read the
 // replies about the failure.
 func TestADatabaseThatIsBackIsAskedHoweverSlowTheClientIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
 	})
 }
 
-// Replies of queries that did not ask the database do not count as a new failure of the database.
+// Replies to queries that did not ask the database do not count as new failures of the database.
 func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -99,7 +99,7 @@ func TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply(t *testing.T) {
 	c.isLast("a frame did not arrive within 20ms")
 }
 
-// After a successful accept, the wait after an error starts again from its minimum.
+// After a successful accept, the waits after errors start again from their minimum.
 func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stubborn{newPipes(), 20, 1}
@@ -111,7 +111,7 @@ func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
 	})
 }
 
-// Each stage of such a reply is counted once, also if the reader sends its beginning and the writer the rest.
+// Each stage of a reply is counted once, even if the reader sends the reply's beginning and the writer the rest.
 func TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce(t *testing.T) {
 	x, m := newFake(), NewMetrics()
 	x.executions = 5000 // about 500 kB

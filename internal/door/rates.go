@@ -14,7 +14,7 @@ const (
 	// may arrive at once.
 	rateBurst = time.Second
 
-	// accountsPacedMax bounds the accounts with an allowance of their own: those that have sent commands
+	// accountsPacedMax is the maximum number of accounts with their own allowance: accounts that have sent commands
 	// recently. All further accounts share one allowance.
 	accountsPacedMax = 1 << 16
 	paceSweepEvery   = 100 * time.Millisecond

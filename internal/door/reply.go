@@ -16,8 +16,8 @@ type reply struct {
 	sent    int         // bytes already written by tryWriter
 	durable bool        // trySend found the mark durable
 	begun   time.Time   // when the first frame of the batch was complete
-	frame   uint64      // number of the last frame that it answers, 0 for none
-	last    bool        // it says why the connection is closed and answers no frame
+	frame   uint64      // number of the last frame that the reply answers, 0 for none
+	last    bool        // the reply says why the connection is closed, and answers no frame
 
 	memory *memory // the pool that held is reserved in
 	held   int64   // bytes reserved in memory, if the reply is large
@@ -27,7 +27,7 @@ type reply struct {
 }
 
 // keepBytes is the largest buffer of a reply that is kept for the next reply. Batches that used a part of
-// MemoryMax are not kept either. So a few large frames do not make the server large for ever.
+// MemoryMax are not kept either. So a few large frames do not increase the server's memory permanently.
 const keepBytes = 2 * writeBytesMax
 
 // newReply returns an empty reply. The caller gives it back through recycle.

@@ -1,25 +1,22 @@
-// Package door is the part of the exchange that clients connect to, whatever their protocol: a Server
-// accepts their connections and applies permissions, rates and limits. It also ensures that replies are sent
-// in order and only once they are durable. It works on commands and results; a Codec translates between these
-// and bytes.
+// Package door is the part of the exchange that clients connect to, whatever their protocol: a Server accepts their
+// connections and applies permissions, rates and limits. It also ensures that replies are sent in order and only
+// once they are durable. It works on commands and results; a Codec translates between these and bytes.
 //
-// A session has two goroutines. The reader takes every frame that has already arrived, has their commands
-// executed together, encodes the replies, and reads on; it never waits for a disk. The writer waits until a
-// reply is durable, and sends it. So replies leave in the order of the frames, and a client that pipelines
-// pays one hand-off and one sync for many frames. The queue between the two is short: the server stops
-// reading from a client that does not read its replies.
+// A session has two goroutines. The reader takes all frames that have already arrived, executes their commands
+// together, encodes the replies, and continues; it never waits for a disk. The writer waits until a reply is
+// durable, and sends it. So replies leave in the order of the frames, and a client that pipelines pays one hand-off
+// and one sync for many frames. The queue between the two is short: the server stops reading from a client that
+// does not read its replies.
 //
-// If a reply waits for the history, a third goroutine encodes it and the replies after it, until none waits
-// any more (answerLate). The reader never waits for a database, except for a ref that may be known only in the
-// history.
+// If a reply waits for the history, a third goroutine encodes it and the replies after it, until none waits any
+// more (answerLate). The reader never waits for a database, except for a ref that may be known only in the history.
 //
-// When the server closes a connection, its last reply says why, after the replies to all frames that took
-// effect.
+// When the server closes a connection, its last reply says why, after the replies to all frames that took effect.
 //
-// A Caller is a sender of commands in any protocol, and has what the server applies to all of them. A session has
-// one; frame.go and call.go are the ways in for other transports. Callers of functions stand above what they call:
-// server.go, then session.go with authorize.go, writer.go and conn.go, then batch.go and answers.go, then judge.go,
-// caller.go and places.go, then execute.go and state.go.
+// A Caller is a sender of commands in any protocol, with the state that the server needs to apply permissions,
+// rates and limits to it. A session has one; other transports use frame.go and call.go. Callers of functions stand
+// above what they call: server.go, then session.go with authorize.go, writer.go and conn.go, then batch.go and
+// answers.go, then judge.go, caller.go and places.go, then execute.go and state.go.
 package door
 
 import (
@@ -63,8 +60,8 @@ type acceptFailures struct {
 	last time.Time     // when the last error was handled
 }
 
-// backOff waits after an error of accept, as connections that end free what is missing. It logs only the
-// first of a run of errors; connections may be accepted during such a run, one as another ends.
+// backOff waits after an error of accept until connections that end may have freed what is missing. It logs only
+// the first of a run of errors. During such a run, a connection may be accepted whenever another ends.
 func (s *Server) backOff(f *acceptFailures, err error) {
 	s.options.Metrics.acceptErrors.Inc()
 	f.wait = max(acceptRetryMin, min(2*f.wait, acceptRetryMax))
@@ -185,8 +182,8 @@ func (s *Server) Abort() {
 	for c := range s.sessions {
 		c.cutOff()
 	}
-	// Cancel the context only after the connections are closed: a session whose wait ends would otherwise
-	// send that the exchange is stopping. No session can begin in between, because open needs mu.
+	// Cancel the context only after the connections are closed: otherwise a session whose wait ends would send the
+	// reply that the exchange is stopping. No session can begin in between, because open needs mu.
 	s.cutOff()
 	for _, l := range s.listeners {
 		l.Close()

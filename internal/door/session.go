@@ -140,7 +140,7 @@ func (c *session) decode(b *batch, frame []byte) {
 	}
 }
 
-// checkPeer returns io.EOF if the client has closed its side and no frame of it is left, and another error if
+// checkPeer returns io.EOF if the client has closed its side and all its frames were read, and another error if
 // nothing can be sent to it any more.
 func (c *session) checkPeer() error {
 	err := peerError(c.conn)
@@ -170,10 +170,10 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 	return true
 }
 
-// answer makes the replies to a batch and pushes them to the writer, which sends them once the batch's mark
-// is durable. Short replies travel together, up to about writeBytesMax, which bounds what waits for a slow
-// client. The batch is given back before the last push, which may block for as long as the client does not
-// read. answer returns when the history did not answer in this batch, or the zero time if it did.
+// answer makes the replies to a batch and pushes them to the writer, which sends them once the batch's mark is
+// durable. Short replies are joined, up to about writeBytesMax, which bounds what waits for a slow client. The
+// batch is released before the last push, which may block for as long as the client does not read. answer returns
+// the time when the history did not answer in this batch, or the zero time if it did.
 func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
 	mark, begun := b.mark, b.begun

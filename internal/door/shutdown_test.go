@@ -146,7 +146,7 @@ func TestServeTellsWhenItsListenerWasClosed(t *testing.T) {
 	require.NoError(t, s.Shutdown(t.Context()))
 }
 
-// stubborn is a listener that fails for want of file descriptors.
+// stubborn is a listener whose Accept fails as if there were no free file descriptors.
 type stubborn struct {
 	*pipes
 	failures int // how many more times Accept fails

@@ -28,15 +28,15 @@ type Server struct {
 	huge     *memory   // for the largest batches and replies
 
 	recalling   *memory             // for batches that wait in the queue of answerLate
-	recalls     *semaphore.Weighted // of recallsMax
-	answering   *semaphore.Weighted // of answersMax
-	lateAnswers *semaphore.Weighted // of lateAnswersMax
+	recalls     *semaphore.Weighted // has recallsMax slots
+	answering   *semaphore.Weighted // has answersMax slots
+	lateAnswers *semaphore.Weighted // has lateAnswersMax slots
 
 	connectionRate atomic.Int64 // commands per second of a connection, 0 for no limit (SetRates)
 	accountRate    atomic.Int64
 	accounts       *accountRates
 
-	ctx       context.Context // of all sessions; ends when they are cut off
+	ctx       context.Context // context of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
 	accepting context.Context // ends when the server shuts down
 	drain     context.CancelFunc
@@ -73,7 +73,7 @@ func New(x Exchange, o Options) *Server {
 	return s
 }
 
-// connection is a session as its server sees it, which calls the methods from any goroutine. None waits.
+// connection is a session as the server uses it. The server calls the methods from any goroutine; none waits.
 type connection interface {
 	drain()        // ends the session once what has already arrived is answered; the server must be draining
 	cutOff()       // closes the connection at once

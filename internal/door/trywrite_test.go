@@ -63,7 +63,8 @@ func TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder(t *testing.T) {
 	}
 }
 
-// TestAReplyThatMayBeToldIsSentByWhoMadeIt checks that no such reply went through the writer's queue.
+// TestAReplyThatMayBeToldIsSentByWhoMadeIt checks that no reply that is durable at once went through the writer's
+// queue.
 func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	x := newFake()
 	l := listen(t)

@@ -96,8 +96,8 @@ func (q *unsent) close() {
 	q.wake()
 }
 
-// silence returns since when the queue has been empty, the zero time if no reply was ever sent. ok is false
-// while the queue is not empty.
+// silence returns the time since which the queue has been empty, or the zero time if no reply was ever sent. ok is
+// false while the queue is not empty.
 func (q *unsent) silence() (since time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fakeView has a number of fills for every account, once it includes a given record.
+// fakeView is a view in which every account has a number of fills, once the view includes a given record.
 type fakeView struct {
 	mu    sync.Mutex
 	fills int
@@ -94,8 +94,8 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 	})
 }
 
-// After the database did not answer a query for fills, it is not asked again in the batch: each try may take
-// seconds, and a frame may contain 100,000 such queries.
+// If the database does not answer a query for fills, it is not asked again in the batch: each try may take seconds,
+// and a frame may contain 100,000 such queries.
 func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, v := newFake(), newFakeView()
@@ -131,7 +131,7 @@ func answerXML(t *testing.T, s *Server, frame string) (reply string) {
 	return reply
 }
 
-// Without a view, queries of it are answered that it is unavailable, also through Answer.
+// Without a view, the answer to queries of the view is that it is unavailable, also through Answer.
 func TestWithoutAViewItIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPipes()

@@ -27,9 +27,9 @@ func (c *session) push(r *reply) {
 	}
 }
 
-// trySend sends a reply from the pushing goroutine if the reply is durable and none waits before it: a switch
-// to the writer costs more than most of what a query does. It reports whether the whole reply was sent. What
-// the client has no room for is left to the writer, so trySend never waits.
+// trySend sends a reply from the pushing goroutine if the reply is durable and no other reply waits: a switch
+// to the writer costs more than most of the work for a query. It reports whether the whole reply was sent. It
+// leaves bytes for which the client has no room to the writer, so it never waits.
 func (c *session) trySend(r *reply) bool {
 	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.IsDurable(r.mark) {
 		return false
@@ -149,5 +149,5 @@ func (c *session) lingerOn(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // how it ends does not matter
+	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // any error is ignored
 }

@@ -65,8 +65,8 @@ type Options struct {
 	Cluster func(ctx context.Context) remote.Cluster
 	// Members changes the members of the cluster. It is nil without a cluster.
 	Members Members
-	// Alive returns the text for GET /healthz, or an error if this node of a cluster does not follow yet. If it is nil,
-	// every server that answers is alive.
+	// Alive returns the text for GET /healthz, or an error if this node does not yet follow its cluster. If it is
+	// nil, every server that answers is alive.
 	Alive func() (string, error)
 	// ProbesOpen shows the status of /readyz and /healthz to requests without a token.
 	ProbesOpen bool
@@ -114,7 +114,7 @@ func Handler(o Options) http.Handler {
 	return withinBound(ownPagesOnly(o, &guard{options: o, routes: register(o)}))
 }
 
-// register makes the routes. rights has the right that each requires.
+// register makes the routes. The table rights has the right that each route requires.
 func register(o Options) *routes {
 	mux := newRoutes()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: troubleLog(o.Log)}))
@@ -159,7 +159,7 @@ func register(o Options) *routes {
 	return mux
 }
 
-// healthz answers whether the process is alive and, in a cluster, whether the node follows it.
+// healthz answers whether the process is alive and, in a cluster, whether this node follows its cluster.
 func (o *Options) healthz(w http.ResponseWriter, _ *http.Request) {
 	text := "ok"
 	if o.Alive != nil {

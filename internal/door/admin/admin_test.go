@@ -38,7 +38,7 @@ func options() Options {
 	}
 }
 
-// telling converts a function that returns its reply to an Options.Answer.
+// telling makes an Options.Answer of a function that returns the reply.
 func telling(answer func(context.Context, []byte) ([]byte, error)) func(context.Context, []byte, func([]byte)) error {
 	return func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
 		reply, err := answer(ctx, xml)
@@ -276,7 +276,7 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 		{strings.NewReader(strings.Repeat("x", full)), http.StatusOK, "<results/>"},
 		{strings.NewReader(strings.Repeat("x", full+1)), http.StatusServiceUnavailable,
 			"<results><error>no memory for 100001 bytes</error></results>"},
-		// The length of a body without a Content-Length counts as the maximum, once it exceeds smallBodyMax.
+		// A body without a Content-Length that exceeds smallBodyMax reserves memory for the maximum length.
 		{io.MultiReader(strings.NewReader(strings.Repeat("x", smallBodyMax+1))), http.StatusServiceUnavailable,
 			"<results><error>no memory for 200000 bytes</error></results>"},
 		{io.MultiReader(strings.NewReader("x")), http.StatusOK, "<results/>"},
@@ -359,7 +359,7 @@ func TestHostsAreAddressesOrLocalhost(t *testing.T) {
 }
 
 // TestNamesAreTakenThatTheServerGoesBy: the server's own names are accepted on any address. Other names are refused
-// also at a container's address, because another site may point its name there.
+// even at a container's address, because another site may point its name there.
 func TestNamesAreTakenThatTheServerGoesBy(t *testing.T) {
 	named := options()
 	named.Hosts = []string{"exchange.example", "outcryd"}

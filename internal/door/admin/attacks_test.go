@@ -35,8 +35,8 @@ func (l *lines) all() []string {
 	return strings.Split(strings.TrimSpace(l.text.String()), "\n")
 }
 
-// TestNobodyWritesLinesIntoTheLog: line feeds and escapes in a request do not make lines of their own, neither in a log
-// for people nor in one for machines.
+// TestNobodyWritesLinesIntoTheLog: a client cannot add lines to the log by line feeds and escapes in a request,
+// neither in the format for people nor in the format for machines.
 func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 	for name, newHandler := range map[string]func(*lines) slog.Handler{
 		"time=":    func(l *lines) slog.Handler { return slog.NewTextHandler(l, nil) },
@@ -62,7 +62,7 @@ func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 			"\x16\x03\x01\x1b[31m",
 		} {
 			v := s.visit(t).send(request + "\r\n\r\n")
-			_, _ = http.ReadResponse(v.r, nil) // the test accepts any answer, and none
+			_, _ = http.ReadResponse(v.r, nil) // the test accepts any answer, and also no answer
 			require.NoError(t, v.Close())
 		}
 		s.has(t, 0)
@@ -77,8 +77,9 @@ func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 	}
 }
 
-// TestHandshakesThatNeverEndGiveWay: TLS handshakes that never end lose their places to others. HTTP/2 is not spoken,
-// because one connection could then make hundreds of requests, and reset them as fast as it makes them.
+// TestHandshakesThatNeverEndGiveWay: TLS handshakes that never end lose their places to other connections. HTTP/2
+// is not offered, because one connection could then make hundreds of requests, and reset them as fast as it makes
+// them.
 func TestHandshakesThatNeverEndGiveWay(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	own := authority.Server("server")

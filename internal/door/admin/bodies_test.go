@@ -48,7 +48,7 @@ func (c *rawClient) answer() (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// counted returns options that count the bodies whose reading has begun.
+// counted returns options with a counter of the bodies that the server has begun to read.
 func counted(o Options) (Options, *atomic.Int64) {
 	n := new(atomic.Int64)
 	started := o.Started
@@ -110,8 +110,8 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 		"first</error></results>", text)
 }
 
-// TestABodyThatHasArrivedMakesNoRoomForOthers: a body that has arrived is no longer one of those that can be cut off,
-// so its client's connection stays open.
+// TestABodyThatHasArrivedMakesNoRoomForOthers: a body that has arrived is no longer cut off to make room, and its
+// client's connection stays open.
 func TestABodyThatHasArrivedMakesNoRoomForOthers(t *testing.T) {
 	s := serve(t, options())
 	first, other := rawDial(t, s.Listener.Addr().String()), rawDial(t, s.Listener.Addr().String())

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes checks the values of the bounds. Other tests check the effect of each, mostly by its
-// name.
+// TestBoundsAreTheDocumentedOnes checks the values of the bounds. Other tests check what each bound does, mostly
+// without stating its value.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{

@@ -14,7 +14,7 @@ import (
 
 var errStandby = errors.New("standby; the leader is 127.0.0.1:12345")
 
-// standby returns the options of a node that follows.
+// standby returns the options of a standby.
 func standby(o Options) Options {
 	no := func() error { return errStandby }
 	o.Ready, o.Started = no, no
@@ -27,7 +27,8 @@ func standby(o Options) Options {
 	return o
 }
 
-// TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo: a standby is alive, and refuses what needs the leader with its name.
+// TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo: a standby is alive, and its refusals of the leader's work name the
+// leader.
 func TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo(t *testing.T) {
 	s := serve(t, standby(options()))
 	for _, test := range []struct {

@@ -21,8 +21,8 @@ const (
 	// One part in othersShare of the bound, and at least one connection, is kept free of the requests of any one token.
 	othersShare = 8
 
-	// operatorWriteBytes is the size of the kernel's send buffer on such a connection. It holds an answer as large as
-	// that of /metrics, so that a client that reads slowly does not keep its place.
+	// operatorWriteBytes is the size of the kernel's send buffer on a connection beyond the bound. It holds an
+	// answer as large as that of /metrics, so that a client that reads slowly does not keep its place.
 	operatorWriteBytes = 1 << 20
 
 	// requestBodyTimeout is how long a request body may take to arrive, except for POST /xml. restTimeout is how long
@@ -39,9 +39,9 @@ const (
 type Connections struct {
 	full func(client net.Addr)
 
-	mu        sync.Mutex // guards the fields below and those of all connections
+	mu        sync.Mutex // guards the fields below and the fields of all connections
 	most      int
-	served    int            // number of connections, without those for operators
+	served    int            // number of connections, except those beyond the bound
 	bearers   map[string]int // number of connections with a request in progress, by the ID of its token
 	waiting   list.List      // of *connection: connections without a request in progress, longest waiting first
 	operators list.List      // of *connection: connections beyond the bound, oldest first
@@ -111,7 +111,7 @@ type connection struct {
 	gone     bool          // the connection has lost its place
 	place    *list.Element // in waiting or operators; nil for an ordinary connection with a request in progress
 	busy     bool          // a request is in progress
-	bearer   string        // ID of the request's token, counted in bearers; "" if there is none
+	bearer   string        // ID of the request's token, counted in bearers; "" without a token
 }
 
 // add gives c a place. displaced is the connection that the caller must close: c itself if there is no place, nil if
@@ -132,7 +132,7 @@ func (s *Connections) add(c *connection) (displaced *connection, full bool) {
 	return displaced, full
 }
 
-// addOperator gives c a place beyond the bound, as add does. Its caller holds mu.
+// addOperator gives c a place beyond the bound. It returns the same as add. Its caller holds mu.
 func (s *Connections) addOperator(c *connection) (displaced *connection) {
 	if s.operators.Len() >= OperatorConnectionsMax {
 		for e := s.operators.Front(); e != nil && displaced == nil; e = e.Next() {
@@ -203,7 +203,7 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state == http.StateHijacked { // it is counted elsewhere, under --max-connections
+	if state == http.StateHijacked { // the connection is counted elsewhere, under --max-connections
 		s.remove(c)
 		return
 	}
@@ -222,7 +222,8 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf returns the connection, also if it is below TLS; nil if it did not come from a Listener of Connections.
+// connectionOf returns the connection of a Listener of Connections, which conn is or wraps in TLS; nil if there is
+// none.
 func connectionOf(conn net.Conn) *connection {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -276,8 +277,8 @@ func withinBound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = closingWriter{w}
 		if len(r.TransferEncoding) > 0 {
-			// The request may have had a length as well, which net/http hides. A proxy that uses that length would take
-			// the bytes that follow for another client's request.
+			// The request may also have had a Content-Length, which net/http hides. A proxy that uses that length
+			// would treat the bytes that follow as another client's request.
 			w.Header().Set("Connection", "close")
 		}
 		if r.ContentLength != 0 {

@@ -39,7 +39,7 @@ func serveBounded(t *testing.T, most int, o Options) *site {
 	return s
 }
 
-// visitor is a client that sends bytes.
+// visitor is a client that writes and reads HTTP by hand.
 type visitor struct {
 	net.Conn
 	t *testing.T
@@ -178,7 +178,8 @@ func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 	require.False(t, closes)
 }
 
-// TestOperatorsRoomIsBounded: with a request in progress on each of these connections, the next one is closed at once.
+// TestOperatorsRoomIsBounded: if all connections beyond the bound have a request in progress, the next one is
+// closed.
 func TestOperatorsRoomIsBounded(t *testing.T) {
 	o := options()
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -225,7 +226,7 @@ func TestTheBoundChangesWhileItHolds(t *testing.T) {
 	a.isClosed()
 }
 
-// TestARefusedRequestClosesItsConnection: clients that keep 20,100 connections after a 401 hold none of them open.
+// TestARefusedRequestClosesItsConnection: a client cannot keep connections open with requests that are refused.
 func TestARefusedRequestClosesItsConnection(t *testing.T) {
 	o, add, _ := guarded(t)
 	o.Connections = nil
@@ -322,8 +323,8 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// TestTheSendingSideEndsAlone: the server reads what a client still sends, so that the client gets the answer and not a
-// reset.
+// TestTheSendingSideEndsAlone: after CloseWrite the server still reads what the client sends, so that the client
+// gets the answer and not a reset.
 func TestTheSendingSideEndsAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

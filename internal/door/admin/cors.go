@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Methods and headers that pages of Options.Origins may use in addition to those that every page may. Browsers are not
-// allowed to send stored credentials for this server, and if they do, these have no effect: such pages send tokens as
-// bearers, or their own keys.
+// Methods and headers that pages of Options.Origins may use in addition to those that every page may use. Browsers
+// are not allowed to send stored credentials for this server, and such credentials have no effect: these pages send
+// tokens as bearers, or their own keys.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Authorization, Content-Type, X-MBX-APIKEY, X-MBX-TIME-UNIT"

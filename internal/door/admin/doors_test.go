@@ -12,7 +12,7 @@ import (
 	"outcry/internal/auth"
 )
 
-// doors sets handlers of the two doors that report whose token a request has.
+// doors sets handlers of the two doors. They answer with the token of the request.
 func doors(o *Options) {
 	tell := func(door string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,8 @@ func TestDoorsThatAreNotThereAreNotFound(t *testing.T) {
 	}
 }
 
-// TestPagesOfListedOriginsMayUseWhatIsForThem: pages of listed origins may use these paths only, other pages none.
+// TestPagesOfListedOriginsMayUseWhatIsForThem: pages of listed origins may use only these paths. Other pages may
+// use none of them.
 func TestPagesOfListedOriginsMayUseWhatIsForThem(t *testing.T) {
 	const listed, other = "https://desk.example", "https://evil.example"
 	o := options()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange: its request is not logged as an error, unlike one
-// that the exchange has not answered.
+// TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange: if a client disconnects while its frame is
+// executed, no error is logged. If the exchange does not answer a connected client, an error is logged.
 func TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	var log bytes.Buffer
 	o := options()

@@ -17,7 +17,7 @@ var rights = map[string]auth.Right{
 	"GET /page/":               auth.Market,
 	"GET /api/":                auth.Market,
 	"GET /api/v1/cluster":      auth.Market,
-	"GET /api/v1/ws":           auth.Probe, // each of its methods requires more
+	"GET /api/v1/ws":           auth.Probe, // each of the WebSocket's methods requires more
 	"/binance/":                auth.Probe, // see ownKeys
 	"GET /api/v1/orders/":      auth.Orders,
 	"GET /help":                auth.Probe,

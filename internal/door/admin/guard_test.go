@@ -57,7 +57,7 @@ func TestEveryRouteHasARight(t *testing.T) {
 	}
 }
 
-// TestATokenShutsNobodyElseOut: the number of a token's requests in progress is bounded.
+// TestATokenShutsNobodyElseOut: requests of one token cannot use all connections.
 func TestATokenShutsNobodyElseOut(t *testing.T) {
 	const most, share = 16, 14
 	o, add, _ := guarded(t)
@@ -158,7 +158,7 @@ func TestATokenOpensWhatItsScopeAllows(t *testing.T) {
 		token, _ := add(scope)
 		for _, pattern := range Patterns(o) {
 			if strings.HasSuffix(pattern, "/profile") || strings.HasSuffix(pattern, "/trace") {
-				continue // these take seconds, and the table has others with the same right
+				continue // these requests take seconds, and other routes have the same right
 			}
 			method, path := requestOf(pattern)
 			response, _ := do(t, s, method, path, "INFO", bearer(token)...)
@@ -203,7 +203,7 @@ func TestARevokedTokenEndsWhatLasts(t *testing.T) {
 	begun := make(chan struct{})
 	o.Market = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(begun)
-		<-r.Context().Done() // like a request of the stream
+		<-r.Context().Done() // like a request for the stream, which lasts until the client disconnects
 	})
 	s := serve(t, o)
 	token, id := add("account:1")

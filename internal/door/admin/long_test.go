@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAQuestionMayTakeLong: the time limit of a body does not hold for requests without a body, such as a profile.
+// TestAQuestionMayTakeLong: the time limit of a body does not apply to requests without a body, such as a profile.
 func TestAQuestionMayTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options()

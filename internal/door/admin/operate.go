@@ -33,8 +33,8 @@ type Exchange interface {
 	) (exchange.AccountRulesResult, error)
 }
 
-// operateTimeout is how long an operation may take to become durable. Without it, an operation would wait for as long
-// as Postgres is away, if answers wait for Postgres.
+// operateTimeout is how long an operation may take to become durable. If answers wait for Postgres, an operation
+// would otherwise wait as long as Postgres is unavailable.
 const operateTimeout = 10 * time.Second
 
 // registerOperations adds the paths below /admin/.
@@ -246,8 +246,8 @@ var statusOf = map[exchange.RejectReason]int{
 	exchange.NotReadYet:     http.StatusServiceUnavailable,
 }
 
-// refusalOf returns the error of a rejected operation, nil if it was not rejected. more is what the reason's text
-// names.
+// refusalOf returns the error of a rejected operation, nil if it was not rejected. more is the part of the error's
+// text that the reason alone does not determine.
 func refusalOf(reason exchange.RejectReason, more string, account exchange.AccountID, sym exchange.Symbol) error {
 	if reason == exchange.OK {
 		return nil

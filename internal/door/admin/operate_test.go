@@ -151,7 +151,8 @@ func (x *waiting) Halt(ctx context.Context, _ exchange.Symbol, _ string) (exchan
 	return exchange.HaltResult{}, ctx.Err()
 }
 
-// TestAClientThatHasGoneIsNoErrorOfTheExchange: no error is logged, so that no operator is called at night for it.
+// TestAClientThatHasGoneIsNoErrorOfTheExchange: if a client disconnects, no error is logged that would alert an
+// operator.
 func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	var log bytes.Buffer
 	o, x := options(), &waiting{asked: make(chan struct{})}
@@ -170,7 +171,8 @@ func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	require.Contains(t, log.String(), "level=INFO msg=\"an operation is not answered\"")
 }
 
-// TestTheLogSaysWhoseTokenDidAnOperation, because all clients of a proxy have the proxy's address.
+// TestTheLogSaysWhoseTokenDidAnOperation: the log has the token's ID, because all clients of a proxy have its
+// address.
 func TestTheLogSaysWhoseTokenDidAnOperation(t *testing.T) {
 	var log bytes.Buffer
 	o, add, _ := guarded(t)

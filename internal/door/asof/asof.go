@@ -1,5 +1,5 @@
-// Package asof says what an order was as of a journal record. It reads the events that the view of accounts keeps, and
-// asks the history in Postgres for what the events lack. The doors whose answers show orders share it.
+// Package asof returns the state of an order as of a journal record. It reads the events that the view of accounts
+// keeps, and asks the history in Postgres for what the events lack. The doors whose answers show orders share it.
 package asof
 
 import (
@@ -51,7 +51,7 @@ type Orders struct {
 	Patience time.Duration
 }
 
-// triesMax is how often Now reads an order that executes while it is read.
+// triesMax is how many times Now reads an order that executes between its reads of the view and of the history.
 const triesMax = 3
 
 // Query names an order of an account, and a record.
@@ -64,8 +64,8 @@ type Query struct {
 	Fills bool
 }
 
-// First returns an order as its own records left it: that of its acceptance and those of its further parts. q.Seq is
-// the last of these or a later record. Other errors than those of Orders are ctx's.
+// First returns an order as its own records left it: the record of its acceptance and those of its further parts.
+// q.Seq is the last of these records or a later one. Other errors than those of Orders are ctx's.
 func (s *Orders) First(ctx context.Context, q Query) (o exchange.OrderWithFills, err error) {
 	events, err := s.events(ctx, &q)
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Orders) At(ctx context.Context, q Query) (o exchange.OrderWithFills, er
 	return s.stored(ctx, &q, exchange.Moment{Seq: q.Seq})
 }
 
-// AtRef returns an order as of the record that used a ref of its account: an amend that kept the order. q.Seq is that
-// record or a later one. Other errors than those of Orders are ctx's.
+// AtRef returns an order as of the record of the amend that used a ref of its account and kept the order. q.Seq is
+// that record or a later one. Other errors than those of Orders are ctx's.
 func (s *Orders) AtRef(ctx context.Context, q Query, ref exchange.Ref) (o exchange.OrderWithFills, err error) {
 	seq, _, err := s.used(ctx, &q, ref)
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *Orders) OfRef(ctx context.Context, q Query, ref exchange.Ref) (exchange
 	return id, err
 }
 
-// Now returns the state of an order at record q.Seq or later, and the record that the state is of. Other errors than
-// those of Orders are ctx's.
+// Now returns the state of an order as of record q.Seq or a later one, and that record. Other errors than those of
+// Orders are ctx's.
 func (s *Orders) Now(ctx context.Context, q Query) (o exchange.OrderWithFills, seq uint64, err error) {
 	v := s.View()
 	if err := v.Await(ctx, q.Seq); err != nil {
@@ -128,7 +128,8 @@ func (s *Orders) Now(ctx context.Context, q Query) (o exchange.OrderWithFills, s
 			return o, 0, err
 		}
 		o.Fills = before(&stored, o.Executed)
-		// A full page without its newest fills lacks as many old ones, unless the view has them by now.
+		// If later fills were removed from a full page, as many older fills are missing, unless the view has them
+		// now.
 		cut := len(o.Fills) < len(stored.Fills) && len(stored.Fills) >= exchange.ViewPageMax
 		if !cut || try == triesMax {
 			return o, seq, nil
@@ -136,8 +137,8 @@ func (s *Orders) Now(ctx context.Context, q Query) (o exchange.OrderWithFills, s
 	}
 }
 
-// before returns the fills of an order up to the moment when it had executed shares. The history may already have later
-// ones.
+// before returns the fills of an order up to the moment when it had executed shares. The history may already have
+// later fills.
 func before(o *exchange.OrderWithFills, executed exchange.Shares) []exchange.AccountFill {
 	fills := o.Fills
 	for later := o.Executed - executed; later > 0 && len(fills) > 0; fills = fills[:len(fills)-1] {

@@ -19,11 +19,11 @@ import (
 
 const unit = 100_000_000
 
-// twin is the slow and obvious answer: it replays all records up to the wanted one for each query. It is also the
-// History of the tested Orders, which counts what it was asked.
+// twin computes the expected orders slowly and simply: for each query, it replays all records up to the wanted one.
+// It is also the History of the tested Orders, and counts their queries.
 type twin struct {
-	events []exchange.Event // of records 1, 2, 3, …
-	away   error            // returned by all methods if it is not nil
+	events []exchange.Event // the events of records 1, 2, 3, …
+	away   error            // if not nil, all methods of History return it
 	asked  map[exchange.Moment]int
 }
 
@@ -88,7 +88,7 @@ func accepted(e *exchange.Event) (o exchange.OrderWithFills) {
 	return o
 }
 
-// withdraw takes off what a record canceled, replaced or reduced of an order.
+// withdraw removes from an order the shares that a record canceled, replaced or reduced.
 func withdraw(o *exchange.OrderWithFills, id exchange.OrderID, e *exchange.Event) {
 	off := func(order exchange.OrderID, shares exchange.Shares, why exchange.WhyCanceled) {
 		if order == id {
@@ -143,7 +143,7 @@ func (w *twin) OrderAt(_ context.Context, id exchange.OrderID, at exchange.Momen
 		seq = at.Seq
 	}
 	o, found = w.replay(id, seq, at.Own)
-	at.Seq = min(at.Seq, 1) // it counts queries for any record together
+	at.Seq = min(at.Seq, 1) // counts the queries as of any record together
 	w.asked[at]++
 	return o, found, nil
 }
@@ -225,7 +225,7 @@ func (s *stage) write(e *exchange.Event) {
 	s.read()
 }
 
-// same demands that an order is what the twin says: as of its own records, as of a record, and now.
+// same requires that an order is as the twin computes it: as of its own records, as of a record, and now.
 func (s *stage) same(id exchange.OrderID, account exchange.AccountID, seq uint64, fills bool) {
 	ctx, q := s.t.Context(), Query{Account: account, Order: id, Seq: seq, Fills: fills}
 	require.NoError(s.t, s.view.Await(ctx, uint64(len(s.twin.events))))
@@ -299,7 +299,7 @@ func TestAnOrderIsWhatAReplayOfItsRecordsSays(t *testing.T) {
 		do(draw(r, &recent, n))
 	}
 	do(exchange.Command{Kind: exchange.PlaceOrder, Account: "1", Symbol: "A", Shares: unit,
-		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}}) // one that stays open
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}}) // an order that stays open
 	s.same(halfway, "2", uint64(len(s.twin.events)), true)
 	kinds := map[exchange.OrderStatus]int{}
 	for range budget.Of(1500) {
@@ -420,7 +420,7 @@ func TestAnOrderIsPutTogetherFromItsEvents(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestErrorsSayWhoDoesNotAnswer asks for orders that are not there, or not the account's, and while the view or the
+// TestErrorsSayWhoDoesNotAnswer asks for unknown orders and orders of other accounts, also while the view or the
 // history does not answer.
 func TestErrorsSayWhoDoesNotAnswer(t *testing.T) {
 	s := newStage(t)

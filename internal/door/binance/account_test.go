@@ -11,8 +11,8 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// TestAnAccountIsToldWithoutCopiesOfItsOrders: the memory of an answer does not depend on the number of open orders.
-// Earlier it did, and that delayed everyone's orders.
+// TestAnAccountIsToldWithoutCopiesOfItsOrders: the memory of an answer does not depend on the number of open
+// orders. Otherwise it would delay everyone's orders.
 func TestAnAccountIsToldWithoutCopiesOfItsOrders(t *testing.T) {
 	const orders = 10_000
 	snap := &exchange.Snapshot{Symbols: []exchange.SymbolState{{Symbol: "SPY"}},

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/testing/fieldtest"
 )
 
-// TestAnOrderShowsEveryFieldOfItsTerms checks that the answer about an order has each field in a member of Binance's.
+// TestAnOrderShowsEveryFieldOfItsTerms checks that each field changes a member of the answer about the order.
 func TestAnOrderShowsEveryFieldOfItsTerms(t *testing.T) {
 	plain := exchange.OrderDetail{ID: 1, Symbol: "A", Open: 5}
 	plain.Side, plain.Limit = exchange.Buy, 6

@@ -15,7 +15,7 @@ const cancelNamesMax = 4096
 type cancelNames struct {
 	mu   sync.Mutex
 	of   map[exchange.OrderID]cancelName
-	ring [cancelNamesMax]exchange.OrderID // orders in the order of their cancels; 0 marks a free place
+	ring [cancelNamesMax]exchange.OrderID // canceled orders, in the order of their cancels; 0 marks a free place
 	came uint64
 }
 

@@ -8,7 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNamesOfCancelsAreKeptForAWhile: the oldest is replaced; of several cancels of an order the first keeps its id.
+// TestNamesOfCancelsAreKeptForAWhile: the oldest client id is dropped. Of several cancels of one order, the first
+// keeps its id.
 func TestNamesOfCancelsAreKeptForAWhile(t *testing.T) {
 	var c cancelNames
 	drop := c.put(1, "first")

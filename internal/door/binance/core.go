@@ -69,8 +69,8 @@ func (d *Door) watch(q *request) (release func()) {
 	return func() {}
 }
 
-// arrived waits until everything answered before the request arrived is durable, and returns the last record of that.
-// On a standby, which serves only market data, the record is unknown.
+// arrived waits until everything answered before the request arrived is durable, and returns the newest record
+// included in that. On a standby, which serves only market data, the record is unknown and 0 is returned.
 func (d *Door) arrived(q *request) (seq uint64, problem *Error) {
 	server := d.options.Sessions()
 	if server == nil {
@@ -83,7 +83,8 @@ func (d *Door) arrived(q *request) (seq uint64, problem *Error) {
 	return mark.Seq, nil
 }
 
-// seen returns the view once it includes everything answered before the request, and the last record of that.
+// seen returns the view once it includes everything answered before the request, and the record that arrived
+// returns.
 func (d *Door) seen(q *request) (view *accounts.View, seq uint64, problem *Error) {
 	if view = d.options.View(); view == nil || d.options.Sessions() == nil {
 		return nil, 0, errNow

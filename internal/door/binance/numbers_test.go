@@ -12,7 +12,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas: money has up to sixteen digits, and none of them is cut.
+// TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas: amounts of money have up to sixteen digits, and no digit is
+// cut.
 func TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas(t *testing.T) {
 	require.Equal(t, "100.00000000", text(exchange.Price(100_0000_0000)))
 	require.Equal(t, "0.00000001", text(exchange.Shares(1)))

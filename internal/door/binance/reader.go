@@ -27,7 +27,7 @@ type reader struct {
 	conn    *websocket.Conn
 	caller  *door.Caller   // nil on a standby
 	wrapped bool           // events are sent in the form of /stream, with the stream's name
-	subs    []subscription // in the order in which they were made
+	subs    []subscription // subscriptions in the order in which they were made
 }
 
 // subscription is a stream that a reader reads.
@@ -92,7 +92,7 @@ func (r *reader) serve(named []string) {
 	defer r.leave()
 	for _, name := range named {
 		if !strings.Contains(name, "@") {
-			continue // a number, which clients add to tell their connections apart
+			continue // name is a number, which clients add to tell their connections apart
 		}
 		if problem := r.subscribe([]string{name}, func() error { return nil }); problem != "" {
 			r.conn.Close(websocket.CodeUnsupported, problem)
@@ -245,7 +245,7 @@ func (r *reader) await() error {
 	return nil
 }
 
-// unsubscribe removes streams. It ignores those without a subscription.
+// unsubscribe removes streams. It ignores streams to which the connection is not subscribed.
 func (r *reader) unsubscribe(texts []string) {
 	for _, text := range texts {
 		if i := r.find(text); i >= 0 {

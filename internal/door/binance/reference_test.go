@@ -56,7 +56,8 @@ func TestReferenceOfTheDoorForBots(t *testing.T) {
 	require.NoError(t, doctest.Reference("../../../docs/reference/BINANCE.md", page, *update))
 }
 
-// TestEveryReasonOfTheExchangeHasAnAnswer: no reason is a refusal in one place and a server error in another.
+// TestEveryReasonOfTheExchangeHasAnAnswer: each reject reason has an error text and one of the statuses of
+// refusals.
 func TestEveryReasonOfTheExchangeHasAnAnswer(t *testing.T) {
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
 		e := refusal(r, "in the exchange's words")

@@ -41,8 +41,9 @@ func readReplacement(q *request) (r replacement, problem *Error) {
 
 // cancelReplace answers POST order/cancelReplace.
 //
-// An amend is used if it can make the change: if it is rejected, the old order stays as it is. Otherwise the old
-// order is canceled and then the new one placed. If that is rejected, the old order is gone, and the answer says so.
+// An amend is used if it can make the change: if the amend is rejected, the old order stays unchanged. Otherwise
+// the old order is canceled and then the new one placed. If the new one is rejected, the old order is gone, and the
+// answer says so.
 func (d *Door) cancelReplace(q *request) (work, *Error) {
 	r, problem := readReplacement(q)
 	return func() ([]byte, *Error) {
@@ -63,7 +64,7 @@ func (d *Door) cancelReplace(q *request) (work, *Error) {
 // mayAmend reports whether an amend of the old order can make the new one, with a new id.
 func (r *replacement) mayAmend(old *exchange.OrderDetail) bool {
 	c := &r.place
-	inPlace := c.Limit == old.Limit && c.Shares <= old.Open // such an amend would keep the id
+	inPlace := c.Limit == old.Limit && c.Shares <= old.Open // an amend in place, which would keep the id
 	return c.Type == exchange.Limited && old.Type == exchange.Limited && c.Side == old.Side && c.TIF == exchange.GTC &&
 		old.TIF == exchange.GTC && c.Post == old.Post && (c.STP == old.STP || c.STP == exchange.TradeWithSelf) && !inPlace
 }
@@ -104,7 +105,7 @@ func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]b
 		drop()
 	}
 	switch {
-	case problem == errCancelUnknown: // the order is no longer open
+	case problem == errCancelUnknown: // the old order is no longer open
 		return d.replaceNothing(q, r)
 	case problem == errNow || problem == errUnknown || problem == errRate:
 		return nil, problem

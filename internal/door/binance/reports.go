@@ -104,7 +104,7 @@ func appendReport(b []byte, r *report) []byte {
 	o := r.order
 	w := beginEvent(b, "executionReport", millis(r.at), o.Symbol)
 	own, original := clientID(o), ""
-	if r.exec == execCanceled { // only then, because some clients use C as the order's id if it is not empty
+	if r.exec == execCanceled { // not in other reports: some clients use C as the order's id if it is not empty
 		own, original = cancelID(o.ID, r.canceledBy), own
 	}
 	w.word("c", own)

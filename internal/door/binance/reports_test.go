@@ -34,7 +34,8 @@ func told(t *testing.T, e *exchange.AccountEvent) (all []string) {
 	return all
 }
 
-// TestARecordIsReportedInTheOrderOfWhatItDid: the acceptance, each execution with the sums so far, then the expiry.
+// TestARecordIsReportedInTheOrderOfWhatItDid: first the acceptance, then each execution with the totals up to it,
+// then the expiry.
 func TestARecordIsReportedInTheOrderOfWhatItDid(t *testing.T) {
 	detail := exchange.OrderDetail{ID: 9, Symbol: "SPY", Ref: "a", State: exchange.StatusCanceled,
 		Why:      exchange.CanceledRest,

@@ -156,7 +156,7 @@ const (
 	aheadMax       = time.Second // how far a client's clock may be ahead
 	windowStandard = 5 * time.Second
 	windowMax      = time.Minute
-	microsFrom     = 100_000_000_000_000 // a timestamp above it is in microseconds
+	microsFrom     = 100_000_000_000_000 // timestamps above it are in microseconds
 )
 
 // authorize checks that a request is recent and signed by the owner of its key.

@@ -13,8 +13,8 @@ import (
 // The secret of the examples in Binance's documents.
 const knownSecret = "NhqPtmdSJYdKjVHjA7PZj4Mge3R5YNiP1e3UZjInClVN65XAbvqqM6A7H5fATj0j"
 
-// TestSignaturesAreThoseOfTheDocuments: signatures of a query, of a body, and of both joined without a separator, with
-// the signature at any place.
+// TestSignaturesAreThoseOfTheDocuments checks the signatures of a query, of a body, and of both joined without a
+// separator. The parameter signature may be at any place.
 func TestSignaturesAreThoseOfTheDocuments(t *testing.T) {
 	const first, second = "symbol=LTCBTC&side=BUY&type=LIMIT&timeInForce=GTC",
 		"quantity=1&price=0.1&recvWindow=5000&timestamp=1499827319559"
@@ -53,7 +53,7 @@ func TestBytesAreSignedAsTheyCame(t *testing.T) {
 	require.Equal(t, -1100, q.readREST("a=%zz", "").Code)
 }
 
-// TestAParameterOfJSONIsSignedByItsOwnDigits: sorted by name, numbers as the client wrote them.
+// TestAParameterOfJSONIsSignedByItsOwnDigits: the signature covers JSON's numbers as the client wrote them.
 func TestAParameterOfJSONIsSignedByItsOwnDigits(t *testing.T) {
 	var a apiRequest
 	require.NoError(t, json.Unmarshal([]byte(`{"id":"1","method":"order.place","params":{"symbol":"SPYUSD","quantity":1.50,
@@ -67,7 +67,8 @@ func TestAParameterOfJSONIsSignedByItsOwnDigits(t *testing.T) {
 	require.Equal(t, "k", q.key)
 }
 
-// TestARequestIsGoodForItsWindow: up to the millisecond, in milliseconds and microseconds.
+// TestARequestIsGoodForItsWindow: a timestamp is valid exactly within its window, in milliseconds and in
+// microseconds.
 func TestARequestIsGoodForItsWindow(t *testing.T) {
 	now := time.UnixMilli(1_795_359_391_127)
 	for _, c := range []struct {
@@ -95,7 +96,7 @@ func TestARequestIsGoodForItsWindow(t *testing.T) {
 	require.Equal(t, -1100, q.checkTime().Code)
 }
 
-// FuzzRequest: whatever a client sends, reading it ends with values or an error.
+// FuzzRequest: reading a request of arbitrary bytes returns values or an error.
 func FuzzRequest(f *testing.F) {
 	f.Add("symbol=SPYUSD&signature=aa", "price=1", `{"a":1}`)
 	f.Add("signature=&&=", "signature=x&signature=y", `{"a":"\ud800"}`)
@@ -113,7 +114,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestASymbolIsNamedOnce in a list: an answer is no longer than the exchange has symbols, whatever is asked.
+// TestASymbolIsNamedOnce: a list that repeats a symbol is refused, so that no answer is longer than all symbols.
 func TestASymbolIsNamedOnce(t *testing.T) {
 	q := request{values: map[string]string{"symbols": `["AUSD","BUSD","AUSD"]`}}
 	_, _, problem := q.symbols()

@@ -101,7 +101,7 @@ func (b *botBook) restore(t testing.TB, snapshot map[string]any) {
 }
 
 // TestALocalBookIsTheBook keeps a local book by the update ids U and u, over the raw and the combined stream and at
-// both update speeds, while another symbol trades, whose records must not count.
+// both update speeds. Another symbol also trades, and its records must not count.
 func TestALocalBookIsTheBook(t *testing.T) {
 	budget.SkipRaced(t, "other tests of this door are raced")
 	seed := uint64(time.Now().UnixNano())
@@ -219,8 +219,8 @@ func signedParams(key, secret, params string) string {
 		mac.Sum(nil), params)
 }
 
-// TestAnAccountHearsOfItsOrders: a connection that subscribed receives each execution report and balance of its own
-// account, and nothing of the counterparty's.
+// TestAnAccountHearsOfItsOrders: a connection that subscribed to an account receives each execution report and
+// balance of this account, and none of the counterparty's.
 func TestAnAccountHearsOfItsOrders(t *testing.T) {
 	seven, eight, _, p := bots(t)
 	s := dialBot(t, p, "/ws-api/v3")
@@ -252,7 +252,8 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
 	}, told[:8])
-	// Cancels with a client id of their own: two in a cancel-replace, done as an amend and as two steps, and one alone.
+	// Three cancels have client ids of their own: that of an amend, that of a replacement in two steps, and a plain
+	// cancel.
 	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="
 	seven.order(t, "SELL", "1", "120", "&newClientOrderId=n1")
 	for _, how := range []struct{ method, path, params, want string }{

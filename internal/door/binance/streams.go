@@ -25,12 +25,12 @@ const (
 
 // streamName is a parsed stream name.
 type streamName struct {
-	text     string // as the client wrote it
+	text     string // the name as the client wrote it
 	symbol   exchange.Symbol
 	kind     streamKind
 	every    time.Duration     // minimum time between two events; 0 means that each is sent at once
-	levels   int               // for a partialStream
-	interval exchange.Interval // for a klineStream
+	levels   int               // number of levels, for a partialStream
+	interval exchange.Interval // interval of the candles, for a klineStream
 }
 
 // streamForms lists the forms of stream names, for the reference.

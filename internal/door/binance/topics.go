@@ -126,7 +126,7 @@ type paced struct {
 	dirty bool // something has changed since the last event
 }
 
-// changed has Tick called for an event.
+// changed marks the stream as changed, and schedules the call of Tick that sends the event.
 func (p *paced) changed(t *topic) {
 	p.dirty = true
 	t.WakeAt(p.pace.Next(time.Now()))

@@ -307,7 +307,8 @@ func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 	require.Equal(t, "2", fields(eight.list(t, "/myTrades", "symbol=SPYUSD&fromId=2")[0], "id"))
 }
 
-// TestAnOrderIsReplacedOrTheOldOneStands: after a cancel-replace, the open orders are those that the answer implies.
+// TestAnOrderIsReplacedOrTheOldOneStands: after a cancel-replace, exactly those orders are open that the answer
+// implies.
 func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
 	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, _, _, _ := bots(t)

@@ -181,7 +181,7 @@ func (c *apiConn) subscribe(a *apiRequest, q *request) bool {
 	return true
 }
 
-// prove marks the connection as belonging to the owner of a key, because it receives events from now on.
+// prove records that the owner of a key uses the connection, because it receives the account's events from now on.
 func (c *apiConn) prove(q *request) *Error {
 	if c.caller == nil || q.grant == nil || c.caller.Grant() != nil {
 		return nil

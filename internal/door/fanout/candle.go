@@ -6,7 +6,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// CloseGrace is how long after its end a candle is closed if no trade follows, because its last trades may come late.
+// CloseGrace is how long after the end of its interval a candle is closed if no trade follows: its last trades may
+// come late.
 const CloseGrace = time.Second
 
 // Candle is the newest candle of an interval. Callers hold the topic's lock.
@@ -19,13 +20,13 @@ type Candle struct {
 // IsOpen reports whether there is a candle that was not reported closed.
 func (c *Candle) IsOpen() bool { return c.Trades > 0 && !c.Closed }
 
-// Follows reports whether next is a later candle, and c has still to be reported closed.
+// Follows reports whether next is a later candle while c must still be reported closed.
 func (c *Candle) Follows(next *exchange.Candle) bool { return c.IsOpen() && next.Start != c.Start }
 
 // Set sets the newest candle, which is open.
 func (c *Candle) Set(next exchange.Candle) { c.Candle, c.Closed = next, false }
 
-// ClosesAt returns when an open candle is closed if no trade follows.
+// ClosesAt returns the time when an open candle is closed if no trade follows.
 func (c *Candle) ClosesAt() time.Time {
 	return time.Unix(0, c.Start+c.Interval.Length()).Add(CloseGrace)
 }

@@ -1,9 +1,9 @@
-// Package fanout passes the market of symbols on to the readers of a door.
+// Package fanout sends the market data of symbols to the readers of a door.
 //
 // A Topic is one kind of message about one symbol, such as its book. It exists while it has readers, listens to the
-// feed once for all of them, and gets each change by its record. The door's Encoder decides what a message is, how it
-// is numbered, and how often one is sent; it makes each message once for all readers. A reader has a place in a bounded
-// queue of its connection, so one that stops reading does not delay the others.
+// feed once for all of them, and gets the change of each record. The door's Encoder decides what a message is, how
+// it is numbered, and how often one is sent; it makes each message once for all readers. A reader has a place in a
+// bounded queue of its connection, so one that stops reading does not delay the others.
 //
 // Locks are taken in this order: Hub, the feed's, Topic, those of connections.
 package fanout
@@ -20,7 +20,7 @@ import (
 // Reader is a door's reader of a topic. Its methods must not block.
 type Reader interface {
 	comparable
-	// FlushSoon has the queued messages sent.
+	// FlushSoon makes the connection send the queued messages soon.
 	FlushSoon()
 	// End ends the reader's connection, because the feed has ended.
 	End()
@@ -42,7 +42,7 @@ type Encoder[R Reader] interface {
 	Tick(t *Topic[R], m *market.Market) (queued bool)
 }
 
-// Plain has the methods of an Encoder that many do not need. Flush reports true.
+// Plain has default methods for an Encoder. Its Flush returns true, and its other methods do nothing.
 type Plain[R Reader] struct{}
 
 // Begin does nothing.
@@ -85,7 +85,7 @@ func (h *Hub[R]) Join(feed *market.Feed, sym exchange.Symbol, name string, r R, 
 	err = t.feed.View(sym, func(m *market.Market) {
 		t.Locked(func() {
 			if over = t.over; over {
-				return // the feed has ended, and nothing would end the reader
+				return // the feed has ended, so that no call of End would follow
 			}
 			t.encoder.Join(t, r, m)
 			t.readers = append(t.readers, r)
@@ -133,9 +133,9 @@ type Topic[R Reader] struct {
 	encoder Encoder[R]
 	readers []R // in the order in which they joined
 	changed bool
-	timer   *time.Timer // calls tick; nil if Tick is not due
-	due     time.Time   // when timer does
-	over    bool        // tick must not be called any more
+	timer   *time.Timer // calls Tick at due; nil if no call is due
+	due     time.Time   // when timer fires
+	over    bool        // Tick must not be called any more
 }
 
 // Locked calls f with the topic's lock. The encoder's methods must not call it.
@@ -183,14 +183,14 @@ func (t *Topic[R]) End(error) {
 	}
 }
 
-// send has queued messages sent. Its caller holds mu.
+// send makes the readers send their queued messages. Its caller holds mu.
 func (t *Topic[R]) send() {
 	for _, r := range t.readers {
 		r.FlushSoon()
 	}
 }
 
-// WakeAt has Tick called at a time, unless it is due earlier. Only the encoder's methods may call it.
+// WakeAt schedules a call of Tick, unless an earlier call is scheduled. Only the encoder's methods may call it.
 func (t *Topic[R]) WakeAt(at time.Time) {
 	if t.over || t.timer != nil && !at.Before(t.due) {
 		return
@@ -202,7 +202,7 @@ func (t *Topic[R]) WakeAt(at time.Time) {
 	timer = time.AfterFunc(time.Until(at), func() {
 		t.View(func(m *market.Market) {
 			if t.timer != timer {
-				return // it was stopped, too late
+				return // the timer was stopped after it had fired
 			}
 			t.timer = nil
 			if t.encoder.Tick(t, m) {

@@ -43,7 +43,7 @@ func (s *source) add(records ...[]byte) {
 	s.all = append(s.all, records...)
 }
 
-// noted is what a reader and an encoder have noted.
+// noted holds the calls that a reader and an encoder have recorded.
 type noted struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -62,7 +62,7 @@ func (n *noted) take() (lines []string) {
 	return lines
 }
 
-// client is a reader.
+// client is a reader that records its calls.
 type client struct {
 	*noted
 	name string
@@ -71,7 +71,7 @@ type client struct {
 func (c *client) FlushSoon() { c.add("flush %s", c.name) }
 func (c *client) End()       { c.add("end %s", c.name) }
 
-// noter is an encoder that notes its calls. It wakes 100 ms after each change.
+// noter is an encoder that records its calls. It wakes 100 ms after each change.
 type noter struct {
 	*noted
 	quiet bool // Flush is not called
@@ -101,7 +101,7 @@ func (e *noter) Tick(_ *Topic[*client], m *market.Market) bool {
 	return true
 }
 
-// run calls f with the feed of a market with the symbol S, on a clock of its own.
+// run calls f with the feed of a market with the symbol S, in a bubble with synthetic time.
 func run(t *testing.T, f func(feed *market.Feed, place func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{all: [][]byte{markettest.Made}}
@@ -122,7 +122,8 @@ func run(t *testing.T, f func(feed *market.Feed, place func())) {
 	})
 }
 
-// TestATopicIsSharedByItsReaders: it begins with the first one, gets each change once, and ends with the last one.
+// TestATopicIsSharedByItsReaders: a topic begins with its first reader, gets each change once, and ends with its
+// last.
 func TestATopicIsSharedByItsReaders(t *testing.T) {
 	run(t, func(feed *market.Feed, place func()) {
 		n, h := new(noted), Hub[*client]{}
@@ -160,7 +161,7 @@ func TestATopicIsSharedByItsReaders(t *testing.T) {
 	})
 }
 
-// TestReadersOfAnUnknownSymbolLeaveNothing, nor do those of a feed that has ended.
+// TestReadersOfAnUnknownSymbolLeaveNothing: a reader of an unknown symbol or of an ended feed leaves no topic.
 func TestReadersOfAnUnknownSymbolLeaveNothing(t *testing.T) {
 	n, h := new(noted), Hub[*client]{}
 	newEncoder := func() Encoder[*client] { return &noter{noted: n} }
@@ -177,7 +178,7 @@ func TestReadersOfAnUnknownSymbolLeaveNothing(t *testing.T) {
 	require.Empty(t, n.take())
 }
 
-// TestReadersEndWithTheFeed: and no tick follows.
+// TestReadersEndWithTheFeed: when the feed ends, each reader's End is called, and Tick is not called again.
 func TestReadersEndWithTheFeed(t *testing.T) {
 	n, h := new(noted), Hub[*client]{}
 	run(t, func(feed *market.Feed, place func()) {
@@ -190,7 +191,7 @@ func TestReadersEndWithTheFeed(t *testing.T) {
 	require.Equal(t, []string{"end a"}, n.take())
 }
 
-// TestATickThatComesTooLateIsDropped: its timer fires while the topic ends.
+// TestATickThatComesTooLateIsDropped: a timer that fires while its topic ends does not call Tick.
 func TestATickThatComesTooLateIsDropped(t *testing.T) {
 	feed := market.NewFeed(market.Options{Records: new(source)}, &market.Snapshot{
 		Symbols: []exchange.SymbolState{{Symbol: "S"}}})
@@ -208,7 +209,7 @@ func TestATickThatComesTooLateIsDropped(t *testing.T) {
 	require.Equal(t, []string{"begin 0", "join a 0, 0 before"}, n.take())
 }
 
-// TestPaces: messages come at once after a pause and else at intervals, or at the moments of a grid.
+// TestPaces: a message is sent at once after a pause, otherwise after an interval or at the next moment of a grid.
 func TestPaces(t *testing.T) {
 	began := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
@@ -228,7 +229,7 @@ func TestPaces(t *testing.T) {
 	require.Equal(t, at(900), g.Next(at(801)))
 }
 
-// TestACandleIsClosedOnce: by a later candle, or when its time and the grace are over.
+// TestACandleIsClosedOnce: a candle is closed by a later candle, or when its interval and the grace are over.
 func TestACandleIsClosedOnce(t *testing.T) {
 	second := func(n int64) exchange.Candle { return exchange.Candle{Start: n * exchange.Second, Trades: 1} }
 	var c Candle

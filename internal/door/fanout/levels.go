@@ -48,9 +48,9 @@ func (t Totals) sorted(compare func(a, b market.Level) int) []market.Level {
 
 // BookChange is what one or more records changed in a book.
 type BookChange struct {
-	Prev uint64 // the record before, that of the previous message
-	Seq  uint64 // the last of the records
-	Time int64  // time of that record, nanoseconds since the Unix epoch
+	Prev uint64 // record of the previous message
+	Seq  uint64 // last of the records that changed the book
+	Time int64  // time of record Seq, in nanoseconds since the Unix epoch
 
 	Bids, Asks []market.Level // new totals, best first, each price once
 }
@@ -58,7 +58,7 @@ type BookChange struct {
 // ChangeOf returns what the record of a change did to the book. It shares the change's memory.
 func ChangeOf(c *market.Change) BookChange { return BookChange{c.Prev, c.Seq, c.Time, c.Bids, c.Asks} }
 
-// Merge collects what several records changed in a book. Its zero value has collected nothing.
+// Merge combines what several records changed in a book. Its zero value has no changes.
 type Merge struct {
 	prev, seq  uint64
 	time       int64
@@ -68,7 +68,7 @@ type Merge struct {
 // Start sets the record after which the merge begins.
 func (m *Merge) Start(prev uint64) { *m = Merge{prev: prev, seq: prev} }
 
-// Add adds what happened next.
+// Add adds the next change.
 func (m *Merge) Add(c *BookChange) {
 	if m.bids == nil {
 		m.bids, m.asks = make(Totals), make(Totals)
@@ -78,10 +78,10 @@ func (m *Merge) Add(c *BookChange) {
 	m.seq, m.time = c.Seq, c.Time
 }
 
-// Levels returns the number of levels collected. Without any, nothing was added.
+// Levels returns the number of changed levels, 0 if no change was added.
 func (m *Merge) Levels() int { return len(m.bids) + len(m.asks) }
 
-// Take returns all that was collected as one change. The merge begins again after it.
+// Take returns all changes as one, and starts the merge again after them.
 func (m *Merge) Take() BookChange {
 	c := BookChange{m.prev, m.seq, m.time, m.bids.Bids(), m.asks.Asks()}
 	m.Start(m.seq)

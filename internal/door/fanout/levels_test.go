@@ -13,7 +13,7 @@ func level(i int) market.Level {
 	return market.Level{Price: exchange.Price(i + 1), Shares: exchange.Shares(i + 2).Position()}
 }
 
-// TestMergedDeltasAreOne: the changes of several records are one change, from the record before them to the newest.
+// TestMergedDeltasAreOne: the changes of several records become one change, which covers all of them.
 func TestMergedDeltasAreOne(t *testing.T) {
 	var m Merge
 	m.Start(7)

@@ -8,7 +8,8 @@ import (
 	"outcry/internal/process/queue"
 )
 
-// enqueue queues calls for their answers, each once there is room. It returns false if the connection has ended.
+// enqueue adds calls to the queue of answers, each as soon as there is room. It returns false if the connection has
+// ended.
 func (c *conn) enqueue(calls ...*call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +44,7 @@ func (c *conn) waitForReads() bool {
 	return !c.over()
 }
 
-// finish waits until the answering goroutine has ended, so until all calls are answered.
+// finish waits until the answering goroutine has ended, and so until all calls are answered.
 func (c *conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +63,7 @@ func (c *conn) answerAll() {
 			return
 		}
 		if err := c.answer(k, o); err != nil {
-			// The cut and ended make the reader end, too.
+			// Cut and the field ended make the reader end, too.
 			c.socket.Cut(websocket.CodeGoingAway, "an answer is not known: send the command again, with its ref")
 			c.cancel()
 			c.mu.Lock()
@@ -106,8 +107,8 @@ func (c *conn) next(o *out) *call {
 	return k
 }
 
-// answer waits until a call may be answered, and appends its answer to o. It sends o once it is full or if it has to
-// wait. The error means that no answer can be made, or that the connection has ended.
+// answer waits until a call may be answered, and appends its answer to o. It sends o once o is full, or before it
+// waits. The error means that no answer can be made, or that the connection has ended.
 func (c *conn) answer(k *call, o *out) error {
 	f := k.fault
 	if f == nil && k.err != nil {

@@ -75,7 +75,7 @@ func asyncAPI() string {
 	return d.String()
 }
 
-// description is the text of docs/asyncapi.yaml as it is written.
+// description is the text of docs/asyncapi.yaml while it is being written.
 type description struct{ strings.Builder }
 
 // line writes a line that is indented depth levels.
@@ -106,7 +106,8 @@ func (d *description) operations(channels []string) {
 	}
 }
 
-// envelope writes the beginning of a message's schema. The caller writes the schema of its other member.
+// envelope writes the beginning of a message's schema. The caller then writes the schemas of the members in
+// required.
 func (d *description) envelope(member, required string) {
 	d.line(3, "type: object")
 	d.line(3, "additionalProperties: false")

@@ -12,7 +12,7 @@ import (
 // that its memory is bounded, however large the book is.
 const mergedLevelsMax = 16 << 10
 
-// bookUpdate is the content of a message of a book: what changed, or the whole book.
+// bookUpdate is the content of a book's messages: the changed levels, or the whole book.
 type bookUpdate struct {
 	kind string
 	fanout.BookChange
@@ -40,7 +40,7 @@ const (
 	kindEvent    = "event"
 )
 
-// memberLevels appends those levels that are in a message.
+// memberLevels appends a member with those levels that the cut selects for the message.
 func memberLevels(b []byte, name string, all []market.Level, c *cut) []byte {
 	from, to := c.of(len(all))
 	all = all[from:to]
@@ -89,8 +89,8 @@ func (b *bookEncoder) Change(t *topic, c *market.Change) bool {
 	return true
 }
 
-// gather sets the messages of a reader to what waits for it. What waits includes the market's newest change, so that
-// the market's checksum is that of the message.
+// gather sets the messages of a reader to the changes that wait for it. These include the market's newest change,
+// so that the message has the market's present checksum.
 func (b *bookEncoder) gather(r *reader, m *market.Market) {
 	if r.behind != nil {
 		d := bookUpdate{kindDelta, r.behind.Take(), m.Checksum()}
@@ -98,9 +98,9 @@ func (b *bookEncoder) gather(r *reader, m *market.Market) {
 	}
 }
 
-// sendBook sends the messages of a change to all readers. For those that are behind, the change is merged with what
-// waits for them; slow reports whether that is so even if they have subscriptions of which they must miss nothing.
-// encode is called once at most, and only if a reader gets the messages.
+// sendBook sends the messages of a change to all readers. For readers that are behind, it merges the change with
+// those that already wait. If slow is true, this also applies to connections with subscriptions that must miss
+// nothing. encode is called at most once, and only if a reader gets its messages.
 func sendBook(t *topic, slow bool, change *fanout.BookChange, encode func() parts) {
 	var frames []websocket.Frame
 	for _, r := range t.Readers() {
@@ -134,10 +134,10 @@ func (c *conn) isBehind(always bool) bool {
 type slowBook struct {
 	paced
 	channel    string
-	bids, asks fanout.Totals // as of the newest message, whose seq and checksum those are
+	bids, asks fanout.Totals // the book as of the newest message, like seq and checksum
 	seq        uint64
 	checksum   uint32
-	pending    fanout.Merge // changes since then
+	pending    fanout.Merge // changes since the newest message
 }
 
 // Begin implements fanout.Encoder.
@@ -186,7 +186,7 @@ func (s *slowBook) send(t *topic, m *market.Market) {
 	sendBook(t, true, &d.BookChange, func() parts { return d.parts(s.channel) })
 }
 
-// gather sets the messages of a reader to what waits for it.
+// gather sets the messages of a reader to the changes that wait for it.
 func (s *slowBook) gather(r *reader) {
 	if r.behind != nil {
 		d := bookUpdate{kindDelta, r.behind.Take(), s.checksum}

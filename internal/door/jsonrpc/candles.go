@@ -15,7 +15,7 @@ func (r *reader) openCandles() (stop func(), err error) {
 	})
 }
 
-// candlesEncoder makes the messages of candles of an interval.
+// candlesEncoder makes the messages about candles of one interval.
 type candlesEncoder struct {
 	channel string
 	candle  fanout.Candle
@@ -59,14 +59,14 @@ func (s *candlesEncoder) Tick(t *topic, _ *market.Market) bool {
 		return false
 	}
 	if !s.candle.TryClose(time.Now()) {
-		t.WakeAt(s.candle.ClosesAt()) // that of a later candle
+		t.WakeAt(s.candle.ClosesAt()) // a later candle has replaced the one that was due
 		return false
 	}
 	s.sendClosed(t)
 	return true
 }
 
-// set sets the newest candle. It is closed later, or now if its time is over.
+// set sets the newest candle. It closes the candle if its time is over, otherwise schedules that.
 func (s *candlesEncoder) set(t *topic, c exchange.Candle, seq uint64) {
 	s.candle.Set(c)
 	s.seq = seq
@@ -75,7 +75,7 @@ func (s *candlesEncoder) set(t *topic, c exchange.Candle, seq uint64) {
 	}
 }
 
-// sendClosed sends that the candle is closed.
+// sendClosed tells all readers that the candle is closed.
 func (s *candlesEncoder) sendClosed(t *topic) {
 	message := s.message()
 	for _, r := range t.Readers() {
@@ -84,7 +84,7 @@ func (s *candlesEncoder) sendClosed(t *topic) {
 	}
 }
 
-// message returns the message.
+// message returns the message with the newest candle.
 func (s *candlesEncoder) message() text {
 	c := &s.candle
 	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)

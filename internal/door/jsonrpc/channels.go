@@ -20,13 +20,13 @@ const (
 
 // channelKind is a kind of channel.
 type channelKind struct {
-	form    string // form of its names, for the reference
+	form    string // form of the channels' names, for the reference
 	doc     string
 	data    []field
-	private bool                                  // the channel is of an account
+	private bool                                  // the channel belongs to an account
 	sees    sees                                  // what its messages are made from
 	strict  bool                                  // readers must miss nothing: slow ones are cut
-	unit    string                                // of a strict channel: what the reason of a cut counts
+	unit    string                                // what the reason of a cut counts, for a strict channel
 	parse   func(c *channel, parts []string) bool // parses the parts of the name after the first
 	// open queues all messages for the reader from now on, until stop is called.
 	open func(r *reader) (stop func(), err error)
@@ -42,7 +42,8 @@ type channel struct {
 	interval exchange.Interval
 }
 
-// channelKinds has all kinds by the first part of their names. init sets it, because the functions in it refer to it.
+// channelKinds has all kinds, by the first part of the channels' names. init sets it, because the kinds' functions
+// refer to it.
 var channelKinds map[string]*channelKind
 
 func init() {

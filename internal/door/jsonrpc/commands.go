@@ -9,15 +9,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ask has a command executed with its run, and a read at once. A fault says that nothing is, or was, done.
+// ask lets a command be executed with its run, and executes a read at once. A fault means that nothing was or will
+// be done.
 func (c *conn) ask(k *call, r engine.Request) *fault {
 	if r.Kind == exchange.PlaceOrder || r.Kind == exchange.AmendOrder || r.Kind == exchange.CancelOrder {
-		if err := c.door.options.View().Err(); err != nil { // which has to tell what the command did
+		if err := c.door.options.View().Err(); err != nil { // the answer to the command needs the view
 			return unseen()
 		}
 		c.watch(r.Account)
 	}
-	if err := c.enter(); err != nil { // it came while there were no orders
+	if err := c.enter(); err != nil { // the connection was opened while the server took no orders
 		return wrong(busy, err.Error())
 	}
 	k.asked[0] = r
@@ -27,7 +28,8 @@ func (c *conn) ask(k *call, r engine.Request) *fault {
 	return k.fault
 }
 
-// watch has the view of accounts keep the events of an account from now on, for the answers of its commands.
+// watch makes the view of accounts keep the events of an account from now on, for answers to the account's
+// commands.
 func (c *conn) watch(id exchange.AccountID) {
 	if _, watched := c.watched[id]; watched {
 		return
@@ -65,8 +67,8 @@ func (c *conn) settle(ctx context.Context, k *call) error {
 	return refused(o.Reason, o.Text(&k.asked[0].Command))
 }
 
-// replaced returns the fault of a command about an order that has nothing open as another one has replaced it, nil if
-// that is not so, or not known.
+// replaced returns the fault of a command about an order that has nothing open because another order has replaced
+// it. It returns nil if the order was not replaced, or if that is unknown.
 func (c *conn) replaced(ctx context.Context, k *call) *fault {
 	id := k.asked[0].Names(&k.came[0].Result)
 	o, _, err := c.door.orderNow(ctx, k.orderQuery(id, k.mark.Seq))
@@ -81,8 +83,8 @@ func (k *call) orderQuery(id exchange.OrderID, seq uint64) asof.Query {
 	return asof.Query{Account: k.asked[0].Account, Order: id, Seq: seq, Fills: true}
 }
 
-// seq appends the seq of a result: that of the record that a command wrote, 0 if it wrote none; then it is the one up
-// to which the answer includes everything. It never goes back.
+// seq appends the seq of a result: the record that the command wrote or, if wrote is 0, the record up to which the
+// answer includes everything. It is then never below the seq of an earlier answer.
 func (c *conn) seq(b []byte, wrote, read uint64) []byte {
 	if wrote == 0 {
 		wrote = max(read, c.sentSeq)
@@ -138,7 +140,7 @@ func (c *conn) answerAmend(ctx context.Context, k *call, b []byte) ([]byte, erro
 	return memberOrder(b, &o.OrderDetail, o.Fills), nil
 }
 
-// amended returns the order that an amend has left.
+// amended returns an order in its state after an amend.
 func (c *conn) amended(ctx context.Context, k *call, named exchange.OrderID) (
 	o exchange.OrderWithFills, err error,
 ) {
@@ -154,7 +156,7 @@ func (c *conn) amended(ctx context.Context, k *call, named exchange.OrderID) (
 		o, err = c.door.orderAt(ctx, k.orderQuery(named, k.mark.Seq))
 	}
 	if k.args.newRef != "" {
-		o.NewRef = k.args.newRef // which an amend that changes nothing else tells in no event
+		o.NewRef = k.args.newRef // no event has the ref of an amend that changes nothing else
 	}
 	return o, err
 }
@@ -205,7 +207,7 @@ func (c *conn) answerSwitch(ctx context.Context, k *call, b []byte) ([]byte, err
 	return memberNumber(b, "seconds", uint64(k.args.seconds)), nil
 }
 
-// beginOrder finds which order is asked for: the engine knows what refs name, and whose an order is.
+// beginOrder asks the engine which order the request names, and whose order it is.
 func (c *conn) beginOrder(k *call) *fault {
 	k.args.Kind = exchange.QueryOrder
 	return c.ask(k, engine.Request{Command: k.args.Command, OwnOnly: true})
@@ -223,7 +225,7 @@ func (c *conn) answerOrder(ctx context.Context, k *call, b []byte) ([]byte, erro
 	return memberOrder(c.seq(b, 0, seq), &o.OrderDetail, o.Fills), nil
 }
 
-// beginFills asks the view for fills, and the database behind it.
+// beginFills asks for fills, from the view or, for older ones, from the database.
 func (c *conn) beginFills(k *call) *fault {
 	a := &k.args
 	a.Kind = exchange.ListFills

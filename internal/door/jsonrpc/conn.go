@@ -28,27 +28,27 @@ type conn struct {
 	cancel context.CancelFunc
 
 	// Only the reader uses the fields below.
-	caller    *door.Caller                  // nil until the server takes orders
+	caller    *door.Caller                  // nil until the server accepts orders
 	authTimer *time.Timer                   // closes the connection without a token; nil if none is required
 	grant     *auth.Grant                   // nil if no token is required, and before the client has shown one
 	stopGrant func() bool                   // stops watching for the end of grant; nil without one
-	one       exchange.AccountID            // the account of requests without that param; "" if it is required
+	one       exchange.AccountID            // the account of requests without the param account; "" for none
 	cancels   bool                          // orders without cod are canceled when the connection ends
-	watched   map[exchange.AccountID]func() // accounts that the view watches; each func ends that
+	watched   map[exchange.AccountID]func() // accounts that the view watches; each func ends the watch
 	run       run                           // commands that were read and are not executed yet
 
 	sentSeq uint64 // the highest seq of an answer; only the answering goroutine uses it
 
 	subsMu sync.Mutex         // guards subs; only the answering goroutine writes to it
 	subs   map[string]*reader // the subscriptions, by channel
-	strict atomic.Int32       // number of subs that skip no event; a client too slow for one is disconnected
+	strict atomic.Int32       // number of subscriptions that may miss nothing; slow clients of these are cut
 
 	mu        sync.Mutex // guards the fields below
-	changed   sync.Cond  // signaled at each change of them
+	changed   sync.Cond  // signaled at each change of the fields below
 	queue     queue.Queue[*call]
 	answering bool // the answering goroutine runs
 	bytes     int  // size of the requests in queue
-	reads     int  // calls not answered yet whose methods read
+	reads     int  // calls of reading methods that are not answered yet
 	ended     bool // the reader has ended, or must end
 	broken    bool // no answer is sent any more
 }
@@ -58,7 +58,7 @@ type conn struct {
 type run struct {
 	calls    []*call
 	commands int // number of calls that are to be executed
-	read     int // requests read since the last check of the client's rate, including those outside of the run
+	read     int // requests read since the last check of the client's rate, including those outside the run
 }
 
 // runMax is how many requests are executed together at most. A read buffer holds fewer of the usual length.
@@ -93,12 +93,12 @@ type call struct {
 	came  [1]door.Outcome
 }
 
-// calls holds calls that were answered, for reuse.
+// calls holds answered calls for reuse.
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // request is a well-formed message of a client.
 type request struct {
-	id     []byte // as sent
+	id     []byte // id of the request, as sent
 	method *method
 	args   args
 }
@@ -126,9 +126,9 @@ type method struct {
 	needs func(m *method, a *args) *fault
 	check func(m *method, a *args) *fault
 
-	// begin does the part of the method that takes effect in the order of requests. The goroutine that reads the
-	// connection calls it. It may be nil. answer waits until the result is durable, and appends the result's
-	// members. The goroutine that answers calls it. An error of answer that is not a fault ends the connection.
+	// begin does the part of the method that takes effect in the order of requests. The reader calls it. It may be
+	// nil. answer waits until the result is durable, and appends the result's members. The answering goroutine
+	// calls it. An error of answer that is not a fault ends the connection.
 	begin  func(c *conn, k *call) *fault
 	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
 	reads  bool // answer reads what commands change, so commands after it wait for it
@@ -150,7 +150,7 @@ func methodNamed(name string) *method {
 // mayChange reports whether a method executes a command that may write a record.
 func (c *conn) mayChange(m *method) bool { return m.access == forAccount && !m.reads }
 
-// mark returns what must be durable before anything that was read up to now may be sent.
+// mark returns what must be durable before any data that was read up to now may be sent.
 func (c *conn) mark() engine.Mark {
 	if s := c.door.options.Sessions(); s != nil {
 		return s.Mark()

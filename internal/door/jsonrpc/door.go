@@ -17,7 +17,7 @@ import (
 // after the door and can end before it.
 type Options struct {
 	Socket *websocket.Server
-	// Sessions returns nil while the exchange accepts no commands, for example on a standby; Why then returns the
+	// Sessions returns nil while the exchange accepts no commands, for example on a standby. Why then returns the
 	// reason. View and History may return nil only while Sessions does.
 	Sessions func() *door.Server
 	Why      func() error
@@ -43,7 +43,7 @@ func NewDoor(o Options) *Door {
 	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History, Patience: historyTimeout}}
 }
 
-// ready returns a fault while there are no orders and no accounts.
+// ready returns a fault while the server serves neither orders nor accounts.
 func (d *Door) ready() *fault {
 	if d.options.Sessions() != nil {
 		return nil

@@ -4,7 +4,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fillsMax is how many fills an order in a result shows at most. These are the newest.
+// fillsMax is how many fills of an order a result shows at most: the newest ones.
 const fillsMax = exchange.ReportExecutionsMax
 
 // appendOrder appends an order without its fills. It leaves the JSON object open.

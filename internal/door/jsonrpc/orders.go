@@ -35,9 +35,9 @@ func (d *Door) orderNow(ctx context.Context, q asof.Query) (o exchange.OrderWith
 	return o, seq, nil
 }
 
-// orderMade returns the order that a command accepted, as the order's own records left it. last is the last of these,
-// or 0 if the command was sent again; q.Seq is then a record after them. If what a new command did is not known, the
-// error is errBroken; otherwise it is a fault or ctx's.
+// orderMade returns the order that a command accepted, as the order's own records left it. last is the last of
+// these records, or 0 if the command was sent again; q.Seq is then a later record. If last is not 0, an error is
+// errBroken, otherwise a fault or ctx's.
 func (d *Door) orderMade(ctx context.Context, q asof.Query, last uint64) (exchange.OrderWithFills, error) {
 	if last != 0 {
 		q.Seq = last
@@ -52,7 +52,8 @@ func (d *Door) orderMade(ctx context.Context, q asof.Query, last uint64) (exchan
 	return o, d.orderFault(ctx, &q, err)
 }
 
-// orderAt returns an order as a command left it that wrote record q.Seq, or none. The error is errBroken.
+// orderAt returns an order as of record q.Seq: a command's, or a later one if the command wrote none. An error is
+// errBroken.
 func (d *Door) orderAt(ctx context.Context, q asof.Query) (exchange.OrderWithFills, error) {
 	o, err := d.asof.At(ctx, q)
 	if err != nil {
@@ -61,8 +62,8 @@ func (d *Door) orderAt(ctx context.Context, q asof.Query) (exchange.OrderWithFil
 	return o, nil
 }
 
-// orderOfRef returns an order as the amend with a ref left it, which was sent again. q.Seq is a record after that of
-// the amend. An error is a fault or ctx's.
+// orderOfRef returns an order in its state after the amend with a ref, which was sent again. q.Seq is a record
+// after the amend's. An error is a fault or ctx's.
 func (d *Door) orderOfRef(ctx context.Context, q asof.Query, ref exchange.Ref) (exchange.OrderWithFills, error) {
 	o, err := d.asof.AtRef(ctx, q, ref)
 	if err != nil {

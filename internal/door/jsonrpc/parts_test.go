@@ -76,7 +76,8 @@ func requireLevels(t *testing.T, want []market.Level, got [][2]string) {
 	}
 }
 
-// TestNewestMessages: a reader that is slow gets the end of a candle and the newest one, or the newest alone.
+// TestNewestMessages: a slow reader gets the newest closed candle and the present one, or only the one that it
+// lacks.
 func TestNewestMessages(t *testing.T) {
 	for want, n := range map[string]newest{
 		"":            {},
@@ -93,7 +94,8 @@ func TestNewestMessages(t *testing.T) {
 	}
 }
 
-// TestMissedEventsAreTheSameBytes: a client that comes back is sent what it missed as it was sent then, in parts too.
+// TestMissedEventsAreTheSameBytes: a client that connects again gets the missed events as the bytes that were sent,
+// even if they were split into parts.
 func TestMissedEventsAreTheSameBytes(t *testing.T) {
 	var missed []*exchange.AccountEvent
 	var want []string
@@ -117,7 +119,7 @@ func TestMissedEventsAreTheSameBytes(t *testing.T) {
 	require.Empty(t, eventsParts("account.1", nil))
 }
 
-// TestTimesAreRoundedDown: also before the epoch, where clocks of tests may be.
+// TestTimesAreRoundedDown: times are also rounded down before the epoch, where clocks of tests may be.
 func TestTimesAreRoundedDown(t *testing.T) {
 	for time, want := range map[int64]string{
 		1_795_359_391_127_904_408: `{"time_ns":"1795359391127904408","time_ms":1795359391127`,
@@ -127,7 +129,7 @@ func TestTimesAreRoundedDown(t *testing.T) {
 	}
 }
 
-// TestTextIsEscaped: whatever a message repeats, it is JSON.
+// TestTextIsEscaped: any text that a message repeats becomes valid JSON.
 func TestTextIsEscaped(t *testing.T) {
 	for _, text := range []string{"plain", "quotes \" and \\", "\x00\x1f\x7f\n", "é…😀", quote("\xff\xfe"), `<&>`} {
 		var got string
@@ -136,7 +138,7 @@ func TestTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestAMessageIsMadeOnceForAllReaders: all who are told the same event, or the same change, get the same memory.
+// TestAMessageIsMadeOnceForAllReaders: all readers of the same event or change get the same memory.
 func TestAMessageIsMadeOnceForAllReaders(t *testing.T) {
 	var events madeOnce[exchange.AccountEvent]
 	e := &exchange.AccountEvent{N: 1}

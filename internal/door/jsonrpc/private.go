@@ -36,7 +36,7 @@ func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.Accoun
 	}
 }
 
-// accountReader is a reader of an account, as a listener of the view.
+// accountReader is a reader of an account's channel. It listens to the view.
 type accountReader reader
 
 // Event implements accounts.Listener.
@@ -51,14 +51,14 @@ func (a *accountReader) Flush() { a.conn.socket.Flush() }
 // End implements accounts.Listener.
 func (a *accountReader) End(error) { (*reader)(a).viewEnded() }
 
-// madeOnce has the messages of the newest event or change. The view passes one to all its listeners before the next.
+// madeOnce has the messages of the newest event or change. The view passes it to all listeners before the next one.
 type madeOnce[T any] struct {
 	mu   sync.Mutex // guards the fields below
 	of   *T
 	made []websocket.Frame
 }
 
-// frames returns the messages of an event of a channel. encode makes them.
+// frames returns the messages of an event of a channel. It calls encode only once for each event.
 func (c *madeOnce[T]) frames(channel string, of *T, encode func(channel string, of *T) parts) []websocket.Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *reader) openOrders() (stop func(), err error) {
 	})
 }
 
-// ordersReader is a reader of the orders of a symbol, as a listener of the view.
+// ordersReader is a reader of the channel with the orders of a symbol. It listens to the view.
 type ordersReader reader
 
 // Orders implements accounts.OrdersListener.

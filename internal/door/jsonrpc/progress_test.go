@@ -10,7 +10,8 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// resuming returns a subscription to account 1 that goes on behind event 5, on a connection with no room for more.
+// resuming returns a subscription to account 1 that continues after event 5, on a connection with no room for
+// messages.
 func resuming(t *testing.T) (c *conn, r *reader) {
 	t.Helper()
 	c = &conn{socket: untaken(t), subs: make(map[string]*reader)}
@@ -21,7 +22,7 @@ func resuming(t *testing.T) (c *conn, r *reader) {
 	return c, r
 }
 
-// given returns how many messages a slot gives out.
+// given returns how many messages a slot returns.
 func given(r *reader) (n int) {
 	for _, ok := r.give(); ok; _, ok = r.give() {
 		n++
@@ -31,8 +32,8 @@ func given(r *reader) (n int) {
 
 var missedEvents = []*exchange.AccountEvent{{N: 6, Seq: 10}, {N: 7, Seq: 11}, {N: 8, Seq: 12}}
 
-// TestMissedEventsCountAsSent: the reason of a later cut names the last of them, so that a client which goes on from
-// there gets none of them twice.
+// TestMissedEventsCountAsSent: the reason of a later cut names the last missed event, so that a client that
+// continues after it gets no event twice.
 func TestMissedEventsCountAsSent(t *testing.T) {
 	c, r := resuming(t)
 	require.Equal(t, "too slow: account.1 was sent up to n 5", c.slow(), "before its turn")
@@ -51,8 +52,8 @@ func TestMissedEventsCountAsSent(t *testing.T) {
 	require.Equal(t, 1, given(r))
 }
 
-// TestNothingBeginsBehindACut: a subscription whose turn comes once its connection was cut as too slow gives out
-// nothing, as the reason says so.
+// TestNothingBeginsBehindACut: after its connection was cut as too slow, a subscription sends no further event,
+// because the reason of the cut already names the last one.
 func TestNothingBeginsBehindACut(t *testing.T) {
 	c, r := resuming(t)
 	require.False(t, c.socket.Push(websocket.NewFrame(make([]byte, 60_000)), nil, 0))

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	tradesNewest = 100  // trades that trades.list tells of those who do not say after which
-	pageMax      = 1000 // of all lists
+	tradesNewest = 100  // number of trades that trades.list returns without after
+	pageMax      = 1000 // maximum length of a list
 )
 
 // sees says what a request reads.
@@ -23,7 +23,8 @@ const (
 	accountsToo
 )
 
-// await waits until a read shows all that was answered before its request arrived, and until that is durable.
+// await waits until a read includes everything that was answered before its request arrived, and until that is
+// durable.
 func (c *conn) await(ctx context.Context, k *call, what sees) error {
 	if s := c.door.options.Sessions(); s != nil {
 		if err := s.Durable(ctx, k.mark); err != nil {
@@ -47,10 +48,10 @@ func (c *conn) await(ctx context.Context, k *call, what sees) error {
 	return nil
 }
 
-// reached returns the seq that what a request reads has to have reached.
+// reached returns the seq up to which the data of a read must include everything.
 func (c *conn) reached(k *call) uint64 { return max(k.mark.Seq, c.sentSeq) }
 
-// unmarketed returns the fault of market data that is not there, or why nobody waits for it any more.
+// unmarketed returns the fault of a request for market data while there is none, or ctx's error if ctx has ended.
 func unmarketed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -58,7 +59,7 @@ func unmarketed(ctx context.Context, err error) error {
 	return wrong(notReady, "there is no market data now: "+err.Error())
 }
 
-// look reads the market of a symbol.
+// look calls read with the market of a symbol.
 func (d *Door) look(sym exchange.Symbol, read func(*market.Market)) error {
 	feed := d.options.Feed()
 	if feed == nil {

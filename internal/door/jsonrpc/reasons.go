@@ -30,7 +30,7 @@ var codes = []struct {
 // reason is why a request is refused. Programs decide by it, so its names never change.
 type reason string
 
-// Reasons that this package finds. All other reasons are those of exchange.RejectReason.
+// Reasons of this package. All other reasons are those of exchange.RejectReason.
 const (
 	invalidJSON          reason = "invalid_json"
 	invalidRequest       reason = "invalid_request"
@@ -49,7 +49,7 @@ const (
 	busy                 reason = "busy"
 )
 
-// ownReasons lists the reasons that this package finds, each with its code and an example of its text.
+// ownReasons lists the reasons of this package, each with its code and an example of its text.
 var ownReasons = []struct {
 	reason
 	code    int
@@ -83,8 +83,8 @@ type coreReason struct {
 	reason
 }
 
-// reported returns how a refusal of the core is reported. Reasons that no command of this package can get keep their
-// name.
+// reported returns the code and the reason that clients get for a refusal of the core. Reasons that no command of
+// this package can cause keep their name.
 func reported(r exchange.RejectReason) coreReason {
 	name := reason(r.String())
 	switch r {

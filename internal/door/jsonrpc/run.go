@@ -116,8 +116,8 @@ func (t *together) release() {
 	togethers.Put(t)
 }
 
-// callSome executes the first commands among calls: those that should go into one Call (Server.Together). It returns
-// the number of calls up to the first command that it left.
+// callSome executes the first of the calls' commands: as many as should go into one Call (Server.Together). It
+// returns the number of calls before the first command that was not executed.
 func (c *conn) callSome(calls []*call) (n int) {
 	t := togethers.Get().(*together)
 	defer t.release()
@@ -164,7 +164,7 @@ func (c *conn) call(calls []*call, requests []engine.Request, outcomes []door.Ou
 			continue
 		}
 		k.pending = pending.Part(k.asked[:], k.came[:])
-		// The answer to a command that wrote no record is as of just before the next one that did.
+		// The answer to a command that wrote no record is as of the state just before the next record of the call.
 		if k.mark.Seq = seq; outcomes[i].Seq != 0 {
 			seq = outcomes[i].Seq - 1
 		}

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/view/market"
 )
 
-// mayHear returns a fault if the client may not read one of the channels that a request names, or if there are no
+// mayHear returns a fault if the client may not read one of the channels in a request, or if the server has no
 // accounts at present.
 func (c *conn) mayHear(k *call) *fault {
 	for i := range k.args.channels {
@@ -124,7 +124,8 @@ func (c *conn) addSubs(readers []*reader) {
 	}
 }
 
-// takeSubs removes and returns the subscriptions with the given names; nil means all. Callers call their leave.
+// takeSubs removes and returns the subscriptions with the given names; nil means all. Callers then call each one's
+// leave.
 func (c *conn) takeSubs(names []string) (taken []*reader) {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -140,7 +141,8 @@ func (c *conn) takeSubs(names []string) (taken []*reader) {
 	return taken
 }
 
-// slow returns the reason of a cut: up to where the connection was sent the messages that it must not miss.
+// slow returns the reason of a cut. For each channel of which nothing may be missed, it names the last message
+// sent.
 func (c *conn) slow() string {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -167,18 +169,18 @@ func (d *Door) exists(c *channel) error {
 type reader struct {
 	conn     *conn
 	channel  channel
-	after    uint64 // of an account: the newest event that the client has, if hasAfter
+	after    uint64 // for the channel of an account: newest event that the client has, if hasAfter
 	hasAfter bool
 	slot     *websocket.Slot
 	progress websocket.Progress
 
-	// Only the goroutine that sends uses these.
+	// Only the goroutine that sends uses the fields below.
 	giving parts  // messages that the slot is returning
 	gather func() // sets giving to the messages that wait; nil if every message is pushed
 
 	// Guarded by the topic's lock.
-	behind *fanout.Merge // of a book: changes that wait to be sent; nil if none do
-	newest newest        // of a ticker or candles: the messages that wait to be sent
+	behind *fanout.Merge // for the channel of a book: changes that wait to be sent; nil if none wait
+	newest newest        // for a ticker or candles: messages that wait to be sent
 
 	mu     sync.Mutex // guards the fields below; held while the reader is opened
 	opened bool

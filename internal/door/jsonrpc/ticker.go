@@ -46,9 +46,9 @@ func (s *tradesEncoder) Change(t *topic, c *market.Change) bool {
 	return true
 }
 
-// newest holds the messages that wait for a reader of a channel with states: a newer message replaces an older one.
+// newest holds the messages that wait for a reader of a ticker or candles: a newer message replaces an older one.
 type newest struct {
-	closed, now text // of the newest closed candle, and of the present state; nil if the reader has it
+	closed, now text // messages with the newest closed candle and the present state; nil if the reader has it
 }
 
 // text is a message that all readers share.
@@ -62,7 +62,7 @@ func sendNewest(t *topic, now text) {
 	}
 }
 
-// gatherNewest sets the messages of a reader to those that wait for it.
+// gatherNewest sets the messages of a reader to the newest ones, which wait for it.
 func gatherNewest(t *topic, r *reader) {
 	t.Locked(func() { r.giving, r.newest = r.newest.parts(), newest{} })
 }
@@ -97,7 +97,7 @@ func (r *reader) openTicker() (stop func(), err error) {
 type tickerEncoder struct {
 	paced
 	channel   string
-	now, sent ticks // the present ticker, and the one that was sent
+	now, sent ticks // the present ticker, and the last one sent
 	seq       uint64
 }
 
@@ -148,7 +148,7 @@ func (s *tickerEncoder) Flush(t *topic, _ *market.Market) bool {
 // Tick implements fanout.Encoder.
 func (s *tickerEncoder) Tick(t *topic, m *market.Market) bool { return s.Flush(t, m) }
 
-// message returns the message.
+// message returns the message with the present ticker.
 func (s *tickerEncoder) message() text {
 	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
 	t := &s.now.traded

@@ -41,7 +41,7 @@ type paced struct{ pace fanout.Pace }
 
 func newPaced() paced { return paced{fanout.Pace{Every: slowTime}} }
 
-// may reports whether a message may be sent now. If not, Tick is called when one may.
+// may reports whether a message may be sent now. Otherwise it schedules the call of Tick at which one may be sent.
 func (p *paced) may(t *topic) bool {
 	now := time.Now()
 	if at := p.pace.Next(now); at.After(now) {

@@ -32,8 +32,8 @@ func TestWhatIsUnderWayIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheLastAnswersAreSentWhileItEnds lets a client read nothing while its connection ends with answers left to send.
-// The wait for these answers must end once the client is gone: otherwise the connection's goroutine would never end.
+// TestTheLastAnswersAreSentWhileItEnds ends a connection whose client reads nothing while answers are unsent. When
+// the client is gone, the wait for these answers must end: otherwise the connection's goroutine would never end.
 func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	client := untaken(t)
 	c := &conn{socket: client, answering: true}
@@ -44,7 +44,7 @@ func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	go func() { c.finish(); close(finished) }()
 	waits := func() bool {
 		select {
-		case <-finished: // the kernel's buffers had room after all
+		case <-finished: // the kernel's buffers had enough room
 			return true
 		default:
 		}
@@ -65,7 +65,7 @@ func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	}
 }
 
-// untaken returns a connection whose client reads nothing, and that has no room for another answer.
+// untaken returns a connection whose client reads nothing, and which has no room for another answer.
 func untaken(t *testing.T) *websocket.Conn {
 	t.Helper()
 	sockets := websocket.NewServer(websocket.Options{Max: func() int { return 1 }})
@@ -88,7 +88,7 @@ func untaken(t *testing.T) *websocket.Conn {
 	conn := <-conns
 	t.Cleanup(conn.Abort)
 	piece := websocket.NewFrame(make([]byte, 60_000))
-	const around = websocket.FrameCostBytes + 4 // bytes that a frame counts beside its text
+	const around = websocket.FrameCostBytes + 4 // cost of a frame in addition to its text
 	room := func() int { return websocket.WaitingBytesMax - conn.Waiting() }
 	for taken := true; taken; { // until the kernel's buffers and the queue are full
 		for room() >= piece.Len()+websocket.FrameCostBytes {

@@ -12,8 +12,8 @@ import (
 // wrongTokenTimeout is the longest delay of the answer to a wrong token. The delay slows down clients that guess.
 const wrongTokenTimeout = time.Second
 
-// enter gives the connection one of the exchange's places for connections, unless it has one or the server takes no
-// orders yet.
+// enter gives the connection one of the exchange's places for connections, unless it already has one or the server
+// does not accept orders yet.
 func (c *conn) enter() (err error) {
 	if s := c.door.options.Sessions(); s != nil && c.caller == nil {
 		c.caller, err = s.Enter(c.socket.RemoteAddr(), c.grant, c.socket.Abort)
@@ -44,8 +44,8 @@ func (c *conn) denied(text string) *fault {
 	return refused(exchange.NotAllowed, text)
 }
 
-// setGrant sets what the client may do; nil means nothing yet. When the token expires, the connection is closed and its
-// unsent messages are dropped.
+// setGrant sets the client's grant; nil allows nothing yet. When the token expires, the connection is closed and
+// its unsent messages are dropped.
 func (c *conn) setGrant(grant *auth.Grant) {
 	c.grant = grant
 	if grant == nil {

@@ -39,7 +39,7 @@ const (
 
 	candlesDefault = 500
 
-	executionsDefault = 1000 // executions of one order
+	executionsDefault = 1000 // number of executions in an answer about an order
 	executionsMost    = 10_000
 
 	streamDepthMost = 200
@@ -51,8 +51,8 @@ const (
 	candlesAnswersMax = 16
 	ordersAnswersMax  = 16
 
-	// orderTimeout is how long a request for an order or for candles may wait for Postgres. Without it, clients would
-	// wait for as long as Postgres is away.
+	// orderTimeout is how long a request for an order or for candles may wait for Postgres. Without it, clients
+	// would wait as long as Postgres is unavailable.
 	orderTimeout = 5 * time.Second
 
 	// answerTimeout is how long a client may take to read an answer.
@@ -279,7 +279,7 @@ func (a *API) symbols(f *market.Feed, _ *http.Request, q query) (json []byte, er
 			return nil, err
 		}
 	}
-	list := symbolList{seq: f.Seq()} // of an empty list
+	list := symbolList{seq: f.Seq()} // the seq of an answer without symbols
 	err = f.Each(after, func(m *market.Market) bool {
 		list.add(m)
 		return list.n < limit

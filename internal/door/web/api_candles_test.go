@@ -35,7 +35,7 @@ func answersOf(all []exchange.Candle) (want []candleAnswer) {
 	return want
 }
 
-// TestCandlesAreTold over HTTP and in the stream, and what is asked for wrongly is refused with the reason.
+// TestCandlesAreTold checks candles over HTTP and in the stream, and the refusals of wrong requests.
 func TestCandlesAreTold(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -25,7 +25,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// patience is how long tests wait for what must come. Nothing depends on its value.
+// patience is how long tests wait for an expected event. No result depends on its value.
 const patience = 30 * time.Second
 
 // Records of the symbol S.
@@ -39,14 +39,14 @@ var (
 // tradesInMemory is how many trades of a symbol the feed keeps.
 const tradesInMemory = 16_384
 
-// site is market data over HTTP, of a journal that a test writes.
+// site serves the market data of a journal over HTTP. The test writes the journal.
 type site struct {
 	t       *testing.T
 	journal *journal.Journal
 	feed    *market.Feed
 	api     *API
 	server  *httptest.Server
-	stop    context.CancelFunc // of the feed
+	stop    context.CancelFunc // stops the feed
 }
 
 // openSite serves an empty market. change may change the options.
@@ -85,7 +85,7 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 	return s
 }
 
-// smallBuffers makes the kernel take little of what is sent and not read.
+// smallBuffers is a listener whose connections have small send buffers.
 type smallBuffers struct{ net.Listener }
 
 func (l smallBuffers) Accept() (net.Conn, error) {
@@ -96,7 +96,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// source is a journal whose records a test adds.
+// source is a journal to which a test adds records.
 type source struct {
 	mu   sync.Mutex
 	all  [][]byte
@@ -122,7 +122,7 @@ func (s *source) TryNext() (uint64, []byte, bool, error) {
 
 func (s *source) Close() {}
 
-// play appends records and returns when the feed has taken them in.
+// play appends records and returns when the feed has applied them.
 func (s *site) play(records ...[]byte) {
 	s.t.Helper()
 	for _, r := range records {
@@ -132,7 +132,7 @@ func (s *site) play(records ...[]byte) {
 	require.Eventually(s.t, func() bool { return s.feed.Seq() == s.journal.Appended() }, patience, time.Millisecond)
 }
 
-// get asks, and decodes the answer.
+// get requests a path, and decodes the answer.
 func (s *site) get(path string, into any) (status int) {
 	s.t.Helper()
 	response, err := s.server.Client().Get(s.server.URL + path)
@@ -211,7 +211,7 @@ func TestAnswersTellTheMarket(t *testing.T) {
 	for range 10_000 {
 		m.Trade()
 	}
-	m.MakeSymbol() // of which nothing is known
+	m.MakeSymbol() // a symbol without orders and trades
 	s.play(m.Take()...)
 	slices.SortFunc(m.Symbols, func(a, b *markettest.TradedSymbol) int { return cmp.Compare(a.Name, b.Name) })
 	var want, got []summary
@@ -248,7 +248,7 @@ func TestAnswersTellTheMarket(t *testing.T) {
 	}
 }
 
-// TestInstructionsAndRulesAreTold: those that there are; a plain order and a plain symbol are as they were.
+// TestInstructionsAndRulesAreTold: answers show instructions and rules only if they are not the default.
 func TestInstructionsAndRulesAreTold(t *testing.T) {
 	o := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Buy, TIF: exchange.FOK, Post: true,
 		Type: exchange.Market, STP: exchange.CancelBoth, Limit: 2e8}, Shares: 9e8,
@@ -373,7 +373,8 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 	require.Equal(t, `503{"error":"market: journal record 2 creates symbol S twice"}`, ask())
 }
 
-// TestAnswersAreBoundedInNumber holds up all answers of a kind: the others go on.
+// TestAnswersAreBoundedInNumber: while the maximum number of answers of one kind is delayed, other kinds are
+// answered.
 func TestAnswersAreBoundedInNumber(t *testing.T) {
 	waiting, release := make(chan struct{}), make(chan struct{})
 	s := openSite(t, func(o *APIOptions) {

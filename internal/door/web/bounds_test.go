@@ -10,8 +10,8 @@ import (
 	"outcry/internal/view/market"
 )
 
-// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
-// name; here its value is.
+// TestAPIBoundsAreTheDocumentedOnes checks the values of the bounds. Other tests check what each bound does, mostly
+// without stating its value.
 func TestAPIBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{

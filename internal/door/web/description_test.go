@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write page/openapi.json from docs/openapi.yaml")
 
-// TestThePageHasTheDescription keeps the copy that browsers can read what docs/openapi.yaml
-// says, in its order: `go test ./internal/door/web -run Description -update` writes it.
+// TestThePageHasTheDescription checks that the copy for browsers says the same as docs/openapi.yaml, in the same
+// order. `go test ./internal/door/web -run Description -update` writes the copy.
 func TestThePageHasTheDescription(t *testing.T) {
 	var root yaml.Node
 	require.NoError(t, yaml.Unmarshal(docs.OpenAPI, &root))

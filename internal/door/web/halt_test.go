@@ -11,7 +11,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAHaltIsShownUntilItEnds looks at the list of symbols and at the stream.
+// TestAHaltIsShownUntilItEnds checks the list of symbols and the stream.
 func TestAHaltIsShownUntilItEnds(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	halted := func() string {
@@ -38,7 +38,7 @@ func TestAHaltIsShownUntilItEnds(t *testing.T) {
 	require.Empty(t, halted())
 }
 
-// TestACancelOfManyEmptiesItsLevelsAtOnce looks at the books of two symbols.
+// TestACancelOfManyEmptiesItsLevelsAtOnce checks the books of two symbols after one record canceled orders of both.
 func TestACancelOfManyEmptiesItsLevelsAtOnce(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	order := exchange.Event{Kind: exchange.OrderAccepted, Account: "1", Symbol: "T", Order: 3,

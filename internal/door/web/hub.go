@@ -20,12 +20,12 @@ const (
 	tradesPerEvent    = 50     // newest trades in an event; ids show which are left out
 	candlesPerEvent   = 50     // newest candles in an event; their first trades show which are left out
 	symbolsPerEvent   = 500    // changed symbols in an event; further ones wait for the next event
-	symbolsPerListing = 10_000 // symbols in the first events of a reader together
+	symbolsPerListing = 10_000 // symbols in all first events of a reader together
 	healthTime        = time.Second
 
 	// symbolsTime is the minimum time between two events of symbols. In a busy market nearly all symbols change all
-	// the time, and all readers get all of them: when every update had these events, they were most of the cost of the
-	// stream.
+	// the time, and all readers get all of them: these events were most of the cost of the stream when every update
+	// had them.
 	symbolsTime = time.Second / 2
 
 	// Number of events kept for readers that are late.
@@ -91,7 +91,7 @@ type hub struct {
 	feed   *market.Feed
 	health func() Health
 
-	// The times of the last update, and of the last events of symbols and health. Only look uses them.
+	// The times of the last update, and of the last events of symbols and health. Only look and publish use them.
 	published, symbolsAt, healthAt time.Time
 
 	// mu guards the fields below. It is locked before the feed's lock.
@@ -111,8 +111,8 @@ func newHub(f *market.Feed, health func() Health) *hub {
 		healths: newBacklog(1), tick: make(chan struct{})}
 }
 
-// look publishes unless the last update was a short time ago. The feed calls it several times a second, and nothing
-// changes meanwhile.
+// look publishes unless the last update was a short time ago. The feed calls it several times a second, and applies
+// no records during the call.
 func (h *hub) look(now time.Time) {
 	if now.Sub(h.published) >= publishTime && h.publish(now) {
 		h.published = now
@@ -188,7 +188,7 @@ func (h *hub) ended() bool {
 	}
 }
 
-// reader is one reader of the stream. Its numbers are those of the last event of each kind that it was sent.
+// reader is one reader of the stream. Its numbers are those of the last events sent to it, one for each kind.
 type reader struct {
 	topic                                  *topic // nil if it does not read a symbol
 	book, trades, candles, symbols, health uint64
@@ -312,7 +312,8 @@ func appendListing(b []byte, f *market.Feed) []byte {
 		list.add(m)
 		return n < symbolsPerListing
 	}
-	// An error says that the feed has ended. The stream ends, too, once its reader was sent a list without symbols.
+	// An error means that the feed has ended. The stream then also ends, after its reader was sent a list without
+	// symbols.
 	if f.Symbols() > symbolsPerEvent {
 		_ = f.EachByTrades(add)
 	} else {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATopicEndsWithItsLastReader: those that were read once take no memory and no time.
+// TestATopicEndsWithItsLastReader: symbols that no reader reads any more cost no memory and no time.
 func TestATopicEndsWithItsLastReader(t *testing.T) {
 	made := newRounds(t)
 	made.play()
@@ -26,7 +26,7 @@ func TestATopicEndsWithItsLastReader(t *testing.T) {
 	require.Empty(t, h.topics)
 }
 
-// TestABacklogHasTheNewestEvents: in their order, and each once.
+// TestABacklogHasTheNewestEvents: a backlog returns the newest events once each, in order.
 func TestABacklogHasTheNewestEvents(t *testing.T) {
 	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"},
 		7: {"567", "567"}} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAnswerWaitsForTheRecordThatItsRequestNames: and the answer includes that record.
+// TestAnAnswerWaitsForTheRecordThatItsRequestNames: an answer waits for the record min_seq, and includes it.
 func TestAnAnswerWaitsForTheRecordThatItsRequestNames(t *testing.T) {
 	s, m := openSite(t, func(*APIOptions) {}), markettest.NewRandomMarket(1, 5)
 	next := func() []byte {
@@ -60,6 +60,6 @@ func TestWaitsForRecordsAreBounded(t *testing.T) {
 	require.EqualValues(t, minSeqWaitsMax, s.api.waiting.Load())
 	s.api.waiting.Store(0)
 
-	s.stop() // of the feed
+	s.stop() // stops the feed
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/symbols?min_seq=1", &refused))
 }

@@ -94,8 +94,8 @@ func (p *page) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /page/", func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, r.URL.Path) })
 }
 
-// serve sends a file. Browsers must revalidate their copy each time, so that after an upgrade no old script talks to
-// the new server.
+// serve sends a file. Browsers must check each time whether their copy is current, so that after an upgrade no old
+// script uses the new server.
 func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := p.files[name]
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestExecutionsComeInPages reads an order of any length in answers that are bounded.
+// TestExecutionsComeInPages reads all executions of an order in answers of bounded length.
 func TestExecutionsComeInPages(t *testing.T) {
 	executed := make([]exchange.Execution, 2*executionsDefault+500)
 	for i := range executed {

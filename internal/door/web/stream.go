@@ -49,8 +49,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends the given events and then all later ones. It returns why it ended: nil or ErrEnded if the reader has
-// disconnected or the feed has ended.
+// follow sends the given events and then all later ones, until a write fails. If the reader has disconnected or the
+// feed has ended, the error is nil or ErrEnded.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *reader, events [][]byte) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")

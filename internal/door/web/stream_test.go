@@ -47,7 +47,7 @@ func (s *site) open(query string) *streamReader {
 	return &streamReader{s.t, bufio.NewReader(response.Body), response.Body.Close}
 }
 
-// next returns the next event. The error is that of the connection.
+// next returns the next event, or the error of the connection.
 func (r *streamReader) next() (e streamEvent, err error) {
 	for {
 		line, err := r.body.ReadString('\n')
@@ -73,7 +73,7 @@ func (r *streamReader) next() (e streamEvent, err error) {
 	}
 }
 
-// until returns the next event of a name, decoded.
+// until returns the next event with a name, decoded.
 func (r *streamReader) until(name string, into any) streamEvent {
 	r.t.Helper()
 	for {
@@ -119,8 +119,8 @@ func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 	require.Zero(t, seen["book"]+seen["trades"], "of no symbol")
 }
 
-// TestReadersFollowTheMarket trades while readers of two symbols come and go: books are right, each names the one
-// before it, and no trade is missing or sent twice.
+// TestReadersFollowTheMarket trades while readers of two symbols join and leave: books are right, each names the
+// book before it, and no trade is missing or sent twice.
 func TestReadersFollowTheMarket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -144,7 +144,7 @@ func TestReadersFollowTheMarket(t *testing.T) {
 		for range 30 {
 			m.Trade()
 		}
-		m.Place(m.Symbols[0]) // something has changed in both
+		m.Place(m.Symbols[0]) // so that both books have changed
 		m.Place(m.Symbols[1])
 		s.play(m.Take()...)
 		for _, f := range followers {
@@ -177,7 +177,7 @@ func sameLevels(a, b bookAnswer) bool {
 	return a.Sym == b.Sym && fmt.Sprint(a.Bids, a.Asks) == fmt.Sprint(b.Bids, b.Asks)
 }
 
-// TestABurstLeavesAGapThatTradesFills trades more at once than an event holds.
+// TestABurstLeavesAGapThatTradesFills makes more trades at once than an event holds. GET trades returns the others.
 func TestABurstLeavesAGapThatTradesFills(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	s.play(made, placed(1, exchange.Sell, 1e8, 7))
@@ -199,7 +199,7 @@ func TestABurstLeavesAGapThatTradesFills(t *testing.T) {
 	require.Equal(t, []uint64{1, 70}, []uint64{missed.Trades[0].ID, missed.Trades[69].ID})
 }
 
-// TestAReaderThatTakesNothingIsCutOff lets one reader stand still among others.
+// TestAReaderThatTakesNothingIsCutOff: a reader that reads nothing is disconnected, and the others stay connected.
 func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	s := openSite(t, func(o *APIOptions) { o.WriteTimeout = time.Second })
 	m := markettest.NewRandomMarket(1, 10)
@@ -238,8 +238,8 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	require.Equal(t, "S0000", book.Sym)
 }
 
-// TestAReaderOfANewSymbolIsToldOfItFirst makes a symbol after a listing, which a second
-// reader is sent before the next event of symbols.
+// TestAReaderOfANewSymbolIsToldOfItFirst: the first events of a reader include its symbol, even if the symbol was
+// made after the listing and before the next event of symbols.
 func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 	r := newRounds(t)
 	r.publish()
@@ -254,7 +254,7 @@ func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 	r.requireAllKnown(first[:2]...)
 }
 
-// TestTheListingBeginsWithTheBusiest has more symbols than an event holds.
+// TestTheListingBeginsWithTheBusiest checks a listing of more symbols than an event holds.
 func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	r := newRounds(t)
 	for range 2 * symbolsPerEvent {
@@ -276,8 +276,7 @@ func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	}
 }
 
-// metered is a listener whose connections note the most that was written to any of
-// them with one deadline.
+// metered is a listener that records the most bytes that any of its connections has written under one deadline.
 type metered struct {
 	net.Listener
 	most atomic.Int64
@@ -286,7 +285,7 @@ type metered struct {
 type meteredConn struct {
 	net.Conn
 	listener *metered
-	written  int64 // since the deadline was set
+	written  int64 // bytes written since the deadline was set
 }
 
 func (l *metered) Accept() (net.Conn, error) {
@@ -318,7 +317,7 @@ func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 	server.Listener = meter
 	server.Start()
 	defer server.Close()
-	defer s.stop() // which ends the stream
+	defer s.stop() // this ends the stream
 	response, err := server.Client().Get(server.URL + "/api/v1/stream")
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -331,7 +330,7 @@ func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 		known, bytes = known+len(part.Symbols), bytes+len(e.data)
 	}
 	require.Greater(t, bytes, 3*pieceMost)
-	const head = 1024 // of the answer, or less
+	const head = 1024 // maximum size of the answer's header
 	require.LessOrEqual(t, meter.most.Load(), int64(pieceMost+head))
 }
 
@@ -370,7 +369,7 @@ func TestTheStreamEndsWithTheFeed(t *testing.T) {
 	}
 }
 
-// rounds is a hub that publishes when a test says so, while its feed has no records to apply.
+// rounds is a hub that publishes when the test calls publish, and whose feed applies no records during that.
 type rounds struct {
 	*markettest.RandomMarket
 	t      *testing.T
@@ -392,20 +391,20 @@ func newRounds(t *testing.T) *rounds {
 	return r
 }
 
-// play has the feed apply the records of what was traded.
+// play makes the feed apply the records of all trades since the last call.
 func (r *rounds) play() {
 	r.source.add(r.Take()...)
 	require.NoError(r.t, r.feed.Await(r.t.Context(), r.Seq))
 }
 
-// publish applies what was traded, and publishes it.
+// publish calls play, and makes the hub publish the changes.
 func (r *rounds) publish() {
 	r.now = r.now.Add(symbolsTime)
 	r.play()
 	r.hub.publish(r.now)
 }
 
-// tradeFor trades for n rounds, in few of the symbols.
+// tradeFor trades for n rounds, in few symbols each.
 func (r *rounds) tradeFor(n int) {
 	for range n {
 		for range 5 {
@@ -427,8 +426,8 @@ func (r *rounds) requireAllKnown(events ...[]byte) {
 	}
 }
 
-// TestALateReaderMissesNoChangeOfASymbol asks the hub for what is new only after many
-// updates of many symbols, and after more of them than are kept.
+// TestALateReaderMissesNoChangeOfASymbol asks the hub for new events only after many updates of many symbols: fewer
+// or more updates than are kept.
 func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	for _, late := range []int{symbolsBacklog - 3, 3 * symbolsBacklog} {
 		r := newRounds(t)
@@ -447,8 +446,8 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	}
 }
 
-// TestReadersShareAListing lets readers come one after the other while the market goes
-// on: each knows all, and few listings were made.
+// TestReadersShareAListing lets readers join one after the other while the market changes: each reader knows all
+// symbols, and few listings are made.
 func TestReadersShareAListing(t *testing.T) {
 	r := newRounds(t)
 	for range 2*symbolsPerEvent + 1 {
@@ -468,7 +467,7 @@ func TestReadersShareAListing(t *testing.T) {
 	for range 4 * listingAge {
 		r.hub.leave(&reader{})
 	}
-	r.tradeFor(1) // of which no event is made
+	r.tradeFor(1) // without readers no event is made
 	_, first, err := r.hub.join(nil, 1000, topicKey{})
 	require.NoError(t, err)
 	r.requireAllKnown(first...)

@@ -122,7 +122,8 @@ func TestAPongIsDroppedByACut(t *testing.T) {
 	require.Fail(t, "no close came")
 }
 
-// TestPingsThatComeTogetherAreAllAnswered: if the client reads the pongs, each of several pings in a row has one.
+// TestPingsThatComeTogetherAreAllAnswered: if the client reads the pongs, each of several pings in a row gets a
+// pong.
 func TestPingsThatComeTogetherAreAllAnswered(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	c := dial(t, h)
@@ -138,7 +139,7 @@ func TestPingsThatComeTogetherAreAllAnswered(t *testing.T) {
 	}
 }
 
-// TestWhoTakesNoPongsIsEnded: a client that only sends pings and reads no pongs shows no life.
+// TestWhoTakesNoPongsIsEnded: a client that only sends pings and reads no pongs is disconnected.
 func TestWhoTakesNoPongsIsEnded(t *testing.T) {
 	h := serving(t, Options{PingEvery: 100 * time.Millisecond}, readOn)
 	c := dial(t, h)
@@ -153,8 +154,8 @@ func TestWhoTakesNoPongsIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestASlotBeginsNothingBehindACut: after a cut a slot makes no frames, as the reason does not count them. After a
-// close it still makes them.
+// TestASlotBeginsNothingBehindACut: after a cut a slot makes no frames, because the reason of the cut does not
+// count them. After a close it still makes them.
 func TestASlotBeginsNothingBehindACut(t *testing.T) {
 	for name, end := range map[string]func(c *Conn){
 		"too slow": func(c *Conn) { c.Push(NewFrame(make([]byte, WaitingBytesMax)), nil, 0) },

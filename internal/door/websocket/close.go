@@ -14,12 +14,14 @@ import (
 // client can read why.
 const refusedLinger = time.Second
 
-// Close ends the connection with a code and a reason, of which at most 123 bytes are sent. The close is sent after what
-// is queued. From now on nothing more is queued, and Read returns ErrClosed. If the client needs more than
-// Options.CloseTimeout for all that, the TCP connection is closed. Further calls do nothing.
+// Close ends the connection with a code and a reason, of which at most 123 bytes are sent. The close is sent after
+// the queue. From now on nothing more is queued, and Read returns ErrClosed. If the client needs more than
+// Options.CloseTimeout to read the queue and answer the close, the TCP connection is closed. Further calls do
+// nothing.
 func (c *Conn) Close(code int, reason string) { c.end(code, reason, false) }
 
-// Cut is like Close, but drops what is queued. Messages that are being written are finished; slots make no more.
+// Cut is like Close, but drops what is queued. Messages that are being written are finished; slots make no more
+// frames.
 func (c *Conn) Cut(code int, reason string) { c.end(code, reason, true) }
 
 // Abort closes the TCP connection at once, without a close frame.
@@ -193,12 +195,12 @@ func (c *Conn) discard() {
 	}
 }
 
-// discardAll reads and discards what a client sends, until the client has had time to read why the connection ends. If
-// a connection is closed with unread bytes, TCP resets it, and the close frame could be lost.
+// discardAll reads and discards what a client sends, until the client has had time to read why the connection ends.
+// Otherwise TCP would reset the connection because of unread bytes, and the close frame could be lost.
 func (c *Conn) discardAll() {
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(min(refusedLinger, c.server.options.CloseTimeout)))
-	_, _ = io.Copy(io.Discard, c.conn) // an error ends it like the end of the stream
+	_, _ = io.Copy(io.Discard, c.conn) // an error ends the reading like the end of the stream
 }

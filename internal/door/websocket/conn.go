@@ -17,10 +17,10 @@ const (
 	CodeNormal       = 1000
 	CodeGoingAway    = 1001 // the server stops
 	CodeProtocol     = 1002
-	CodeUnsupported  = 1003 // a binary message
-	CodeInvalidText  = 1007 // not UTF-8
+	CodeUnsupported  = 1003 // the client sent a binary message
+	CodeInvalidText  = 1007 // the client's text is not UTF-8
 	CodeTooLarge     = 1009
-	CodeUnauthorized = 4001 // token missing, wrong, revoked, ended
+	CodeUnauthorized = 4001 // the token is missing, wrong, revoked or expired
 	CodeTooSlow      = 4008
 )
 
@@ -32,8 +32,8 @@ const (
 	// an event for which there is no room cuts the connection. Each waiting frame counts as its bytes plus
 	// FrameCostBytes. The newest pong and the close, together at most 127 bytes, may wait in addition.
 	WaitingBytesMax = 1 << 20
-	// FrameCostBytes is the cost of a waiting frame in addition to its bytes: a place in a queue that has grown, and
-	// the rounding of an allocation. Without it a queue of the smallest frames would take many times WaitingBytesMax.
+	// FrameCostBytes is the cost of a waiting frame in addition to its bytes: its place in the queue, and the
+	// rounding of its allocation. Without it, a queue of the smallest frames would need many times WaitingBytesMax.
 	FrameCostBytes = 80
 	// ConflateBytes is the number of waiting bytes above which a door should merge events that can be merged (Slot).
 	ConflateBytes = 256 << 10
@@ -47,8 +47,8 @@ const (
 var (
 	// ErrClosed means that the connection has ended or is being closed: nothing more is read or sent.
 	ErrClosed = errors.New("socket: the connection is closed")
-	// ErrDraining means that the server stops, and that all messages that had arrived were read. The handler answers
-	// them and returns.
+	// ErrDraining means that the server stops, and that all messages that had arrived were read. The handler must
+	// answer them and return.
 	ErrDraining = errors.New("socket: the server stops")
 )
 
@@ -69,7 +69,7 @@ type Conn struct {
 	mu       sync.Mutex
 	conn     net.Conn         // nil before the handshake
 	try      *trywrite.Writer // only the current writer uses it; nil if conn has no writes that do not wait
-	moved    sync.Cond        // signaled when something was written or the state has changed
+	moved    sync.Cond        // signaled when bytes were written or the state has changed
 	queue    queue.Queue[item]
 	pong     Frame  // pong for the newest ping that is not answered; the zero Frame if all are
 	waiting  int    // cost of pong, of the frames in queue, and of those that are being written
@@ -81,12 +81,12 @@ type Conn struct {
 	dropped  bool // the queue was dropped: Advance returns false
 	reading  bool // the handler waits in Read
 	draining bool // the server stops
-	graced   bool // the server stops, and the read deadline is set to drainGrace
+	graced   bool // the server stops, and the read deadline has been set for drainGrace
 	lingers  bool // the handler has returned, and the client has until closeBy
 	dead     bool // TCP is closed
 	closeBy  time.Time
 	slow     func() string
-	timer    *time.Timer // of pings; after a close, of its timeout
+	timer    *time.Timer // timer of the pings; after a close, timer of CloseTimeout
 	pulse    pulse
 }
 

@@ -97,7 +97,7 @@ func TestAConnectionWithoutAPlaceIsRefused(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 	dial(t, h).text("now")
 
-	// A door's own refusal has the same answer.
+	// A refusal by open is answered in the same form.
 	w := httptest.NewRecorder()
 	full := NewServer(Options{})
 	full.Serve(w, request(h), func(*Conn) (func(), error) { return nil, errors.New("the exchange has 3 connections") })

@@ -62,7 +62,8 @@ func TestWhoTakesNothingIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestAClientIsNotEndedWhileItsRequestIsWorkedOn: while the handler works on a request, it does not read the pongs.
+// TestAClientIsNotEndedWhileItsRequestIsWorkedOn: a client stays connected while the handler works and reads no
+// pongs.
 func TestAClientIsNotEndedWhileItsRequestIsWorkedOn(t *testing.T) {
 	reading, working := make(chan struct{}), make(chan struct{})
 	h := serving(t, Options{PingEvery: time.Hour}, func(c *Conn) {
@@ -97,7 +98,7 @@ func TestPingsComeOftenEnoughForTheIdleTimeout(t *testing.T) {
 	require.Equal(t, 20*time.Second, c.pingEvery())
 }
 
-// TestAServerThatStopsAnswersWhatItHasRead, and then closes with CodeGoingAway.
+// TestAServerThatStopsAnswersWhatItHasRead: it then closes the connection with CodeGoingAway.
 func TestAServerThatStopsAnswersWhatItHasRead(t *testing.T) {
 	reading, working := make(chan struct{}), make(chan struct{})
 	h := serving(t, Options{}, func(c *Conn) {
@@ -129,8 +130,8 @@ func TestAServerThatStopsAnswersWhatItHasRead(t *testing.T) {
 	require.Zero(t, h.Count())
 }
 
-// TestOverTLSAllIsTheSame: over TLS the origin has the other scheme, and a client that reads nothing does not delay the
-// end.
+// TestOverTLSAllIsTheSame: over TLS the server's own origin has the scheme https, and a client that reads nothing
+// does not delay the end of the connection.
 func TestOverTLSAllIsTheSame(t *testing.T) {
 	h := servingBy(t, Options{}, echo, (*httptest.Server).StartTLS)
 	host := h.http.Listener.Addr().String()
@@ -169,7 +170,7 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 	require.Zero(t, h.Count())
 }
 
-// TestEndClosesThoseThatThereAre, after their queued frames. New connections are accepted.
+// TestEndClosesThoseThatThereAre: End closes all connections after their queued frames. Later ones are accepted.
 func TestEndClosesThoseThatThereAre(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -210,7 +211,8 @@ func TestAHandlerIsToldWhenItsConnectionIsClosed(t *testing.T) {
 	c.wantClose(4000)
 }
 
-// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame, so that its handler can release what open reserved.
+// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame: its handler is called, so that it can release what
+// open reserved.
 func TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame(t *testing.T) {
 	served := make(chan error, 1)
 	h := serving(t, Options{}, readOn)

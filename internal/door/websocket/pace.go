@@ -16,13 +16,13 @@ const (
 	pacedAtOnce = 32 << 10
 )
 
-// pacer lets connections write market data in turns: at once while there are few connections, and in larger pieces the
-// more there are.
+// pacer lets connections write market data in turns: immediately while there are few connections, otherwise less
+// often and in larger pieces.
 type pacer struct {
 	rate float64 // writes a second
 
 	mu     sync.Mutex // guards the fields below, and Conn.paced
-	tokens float64    // number of writes allowed now, at most those of two rounds
+	tokens float64    // number of writes allowed now, at most the number for two rounds
 	filled time.Time
 	queue  []*Conn // connections that wait, the next one first
 	timed  bool    // a timer that calls serve is running
@@ -30,14 +30,14 @@ type pacer struct {
 
 func newPacer() *pacer { return &pacer{rate: pacedWritesMax * float64(runtime.GOMAXPROCS(0))} }
 
-// FlushSoon is like Flush, for events that many readers get. What is queued is sent within a time that grows with the
+// FlushSoon is like Flush, for events that many readers get. It sends the queue within a time that grows with the
 // number of readers: about 200 ms for a thousand on two processors, at once for a few. A connection is not cut for
 // what was queued while it waits for its turn.
 func (c *Conn) FlushSoon() {
 	c.mu.Lock()
 	waiting, served := c.waiting, c.writing || !c.hasWork()
 	c.mu.Unlock()
-	if served { // the writer that runs also takes what was queued since
+	if served { // the running writer also writes frames that were queued since
 		return
 	}
 	if waiting >= pacedAtOnce || c.server.pacer.enter(c) {

@@ -22,8 +22,9 @@ func (c *Conn) pingEvery() time.Duration {
 	return every
 }
 
-// beat ends the connection if the client shows no life, else sends the next ping. A client shows no life if no frame
-// has arrived since the last ping although the handler waited for one, or if it read nothing of what waits for it.
+// beat disconnects the client if it shows no life, else sends the next ping. A client shows no life if no frame has
+// arrived since the last ping although the handler waited for one, or if the client read nothing of what waits for
+// it.
 func (c *Conn) beat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

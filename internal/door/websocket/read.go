@@ -80,7 +80,7 @@ func (c *Conn) endOf(err error) error {
 		c.abort() // the client has disconnected
 	case !c.ending && c.draining:
 		return ErrDraining
-	case !c.ending: // a deadline that was set for another state
+	case !c.ending: // the deadline was set for another state
 		_ = c.conn.SetReadDeadline(time.Time{})
 		return nil
 	}

@@ -39,7 +39,8 @@ type Options struct {
 	Max func() int
 	// IdleTimeout returns how long a client may be silent, if that is less than two pings. Default: no bound.
 	IdleTimeout func() time.Duration
-	// PingEvery is the time between pings. A client that is silent from one ping to the next is closed. Default: 20 s.
+	// PingEvery is the time between pings. A client that is silent from one ping to the next is disconnected.
+	// Default: 20 s.
 	PingEvery time.Duration
 	// CloseTimeout is the time that a client has to read what waits for it and to answer a close. Default: 10 s.
 	CloseTimeout time.Duration
@@ -76,7 +77,7 @@ func (o *Options) setDefaults() {
 type Server struct {
 	options Options
 	pacer   *pacer
-	running sync.WaitGroup // one for each connection
+	running sync.WaitGroup // counts connections
 
 	mu       sync.Mutex // guards the fields below
 	conns    map[*Conn]struct{}

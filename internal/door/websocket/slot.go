@@ -35,9 +35,9 @@ type Slot struct {
 	queued bool // guarded by conn.mu
 }
 
-// NewSlot returns a slot. When its turn comes, the writer calls next until it returns false, and sends the frames one
-// after the other with no other frame between them. Only one goroutine at a time calls next, and it holds no lock. Set
-// may be called meanwhile; the writer then calls next again later.
+// NewSlot returns a slot. When its turn comes, the writer calls next until it returns false, and sends the frames
+// one after the other with no other frame between them. Only one goroutine at a time calls next, and it holds no
+// lock. If Set is called during that, the writer calls next again later.
 func (c *Conn) NewSlot(next func() (Frame, bool)) *Slot { return &Slot{conn: c, next: next} }
 
 // Set queues the slot unless it is queued already. Flush starts the sending.
@@ -56,5 +56,5 @@ type item struct {
 	frame    Frame
 	slot     *Slot
 	progress *Progress
-	n        uint64 // the new value of progress
+	n        uint64 // value that progress gets when a writer takes the frame
 }

@@ -40,7 +40,7 @@ func TestNothingLeavesBeforeFlush(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// TestAnswersWaitForTheirReader: for a client that reads no answers, at most the bound waits, and none is lost.
+// TestAnswersWaitForTheirReader: the answers that wait for a slow client are bounded, and none is lost.
 func TestAnswersWaitForTheirReader(t *testing.T) {
 	const all = 1000
 	largest := strings.Repeat("x", MessageBytesMax-10)
@@ -103,7 +103,8 @@ func TestASlowReaderIsCutWithTheReason(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 1 })
 }
 
-// TestASlowReaderThatReadsNothingIsEnded: the connection ends when CloseTimeout has passed.
+// TestASlowReaderThatReadsNothingIsEnded: after a cut, the connection of a client that reads nothing ends when
+// CloseTimeout has passed.
 func TestASlowReaderThatReadsNothingIsEnded(t *testing.T) {
 	h := serving(t, Options{CloseTimeout: 10 * time.Millisecond}, readOn)
 	dial(t, h)
@@ -200,8 +201,8 @@ func TestASlotKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestManyReadersGetTheirEventsInLargerPieces: writes of market data are bounded, whatever the number of readers; no
-// reader waits for ever, and the events that wait for their turn stay in order.
+// TestManyReadersGetTheirEventsInLargerPieces: writes of market data are bounded, whatever the number of readers;
+// no reader waits forever, and events that wait for their turn stay in order.
 func TestManyReadersGetTheirEventsInLargerPieces(t *testing.T) {
 	const readers, events = 100, 50
 	h := serving(t, Options{}, readOn)
@@ -276,8 +277,8 @@ func BenchmarkReaders(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/readers, "ns/reader")
 }
 
-// TestFramesThatAreCompletedAreThoseThatAreMade: BeginFrame and EndFrame make the bytes of NewFrame, for all lengths
-// and whatever bytes are before them.
+// TestFramesThatAreCompletedAreThoseThatAreMade: BeginFrame and EndFrame make the same bytes as NewFrame, for all
+// lengths and after any other bytes.
 func TestFramesThatAreCompletedAreThoseThatAreMade(t *testing.T) {
 	var all, want []byte
 	for _, n := range []int{0, 1, 125, 126, 127, 65535, 65536, 100_000, 3} {
@@ -289,8 +290,8 @@ func TestFramesThatAreCompletedAreThoseThatAreMade(t *testing.T) {
 	}
 }
 
-// TestAnswersAreWrittenAsFarAsThereIsRoom: answers for which a client has no room wait in their order, with the events
-// that were queued after them, and the caller may reuse the answers' memory.
+// TestAnswersAreWrittenAsFarAsThereIsRoom: answers for which a client has no room wait in order, followed by the
+// events that were queued after them, and the caller may reuse the answers' memory.
 func TestAnswersAreWrittenAsFarAsThereIsRoom(t *testing.T) {
 	const all, events, size = 400, 10, 20_000
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("%05d", i), size/5) }

@@ -35,7 +35,7 @@ type Executed struct{ Shares, Price, Time string }
 
 // Part is an element within an account, orders or fills answer.
 type Part struct {
-	Name  string // "position", "order" or "fill"
+	Name  string // name of the element: "position", "order" or "fill"
 	attrs []xml.Attr
 }
 

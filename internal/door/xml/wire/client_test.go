@@ -73,8 +73,8 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 	})
 }
 
-// TestAnyValueComesBackAsItWasSent: invalid values of any content are sent, repeated by the reply and
-// parsed without a change.
+// TestAnyValueComesBackAsItWasSent: invalid values with any characters are sent, repeated in the reply and parsed
+// without a change.
 func TestAnyValueComesBackAsItWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c, d := anyValue(t, "a"), anyValue(t, "b"), anyValue(t, "c"), anyValue(t, "d")

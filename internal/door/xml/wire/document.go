@@ -17,7 +17,7 @@ const ElementsMax = 100_000
 // Further limits of a request's document, far above what the protocol needs.
 const (
 	depthMax      = 16
-	attributesMax = 32 // per element
+	attributesMax = 32 // maximum number of attributes of an element
 )
 
 // element is a parsed XML element. Names are as written, including a namespace prefix.
@@ -89,9 +89,9 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	return p.root, nil
 }
 
-// explain improves the decoder's error about a document of bytesGiven bytes. For a document that ends
-// within a token, the decoder reports an unexpected EOF. That reads as if the connection had ended, but
-// usually the frame's length line is too small.
+// explain improves the decoder's error about a document of bytesGiven bytes. For a document that ends within a
+// token, the decoder reports an unexpected EOF. That looks as if the connection had ended, but usually the frame's
+// length line is too small.
 func (p *parser) explain(err error, bytesGiven int) error {
 	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
 		return p.cutShort(bytesGiven)

@@ -126,8 +126,8 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 	}
 }
 
-// TestADocumentCutShortIsCalledSo cuts a document after each of its bytes, as a length line that is too small
-// does. The error must name the number of bytes and the innermost open element.
+// TestADocumentCutShortIsCalledSo cuts a document after each of its bytes, as if its length line were too small.
+// The error must name the number of bytes and the innermost open element.
 func TestADocumentCutShortIsCalledSo(t *testing.T) {
 	const whole = "\ufeff<?xml version='1.0'?>\n<transactions id='1'><!-- é --><order a='&lt;'/><a>t&gt;" +
 		"<![CDATA[]]></a></transactions><!-- end -->"

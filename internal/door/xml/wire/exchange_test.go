@@ -10,7 +10,7 @@ type market struct {
 	now     int64
 	reports map[exchange.OrderID]exchange.Status // status of each order right after it was accepted
 	fills   map[exchange.AccountID][]exchange.AccountFill
-	request Request // request of the only connection, reused so that a <session> stays in effect
+	request Request // the only connection's request, reused so that a <session> stays in effect
 }
 
 func newMarket() *market {
@@ -32,7 +32,7 @@ func (m *market) answer(frame []byte) string {
 	return string(r.AppendReply(nil, results))
 }
 
-// ref returns the ref that a command takes for what it makes, as opposed to one that names an order.
+// ref returns the ref that a command gives to what it makes, not a ref by which it names an order.
 func ref(c *exchange.Command) exchange.Ref {
 	if c.Kind.Makes() {
 		return c.Ref
@@ -73,7 +73,7 @@ func (m *market) execute(c *exchange.Command, r *exchange.Result) {
 	}
 }
 
-// again sets the result of a command whose ref was used before by use.
+// again sets the result of a command whose ref was used before; use is that earlier use.
 func (m *market) again(c *exchange.Command, r *exchange.Result, use exchange.RefUse) {
 	asked := c.Use()
 	if c.Kind == exchange.AmendOrder {

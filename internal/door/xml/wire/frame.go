@@ -158,7 +158,7 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 		return 0, 0, &FrameError{Text: fmt.Sprintf("a frame's length line has more than %d digits", lengthLineMax)}
 	case digits == len(line) || len(end) == 0 && digits > 0:
 		return 0, 0, nil
-	case len(end) == 0 && len(line) == 1: // a carriage return; a line feed may follow
+	case len(end) == 0 && len(line) == 1: // only a carriage return so far; a line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
 		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " +
@@ -204,7 +204,7 @@ func (f *FrameReader) makeRoom() error {
 	used := f.end - f.start
 	to := f.buf
 	switch {
-	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // after a large frame
+	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // the buffer is still large after a large frame
 		to = f.small()
 	case f.end == len(to) && f.body > len(to):
 		if err := f.admit(); err != nil {

@@ -180,7 +180,7 @@ func TestReportsOfManyExecutions(t *testing.T) {
 	require.Contains(t, report(0, true), `<open shares="0.00000001"/><more/></opened>`)
 }
 
-// TestALineOfAViewHasItsBound: no element of a view is larger than ViewBytesMax, on which sessions rely.
+// TestALineOfAViewHasItsBound: no element of a view is larger than ViewBytesMax. Sessions rely on that.
 func TestALineOfAViewHasItsBound(t *testing.T) {
 	sym := exchange.Symbol(strings.Repeat("A", exchange.SymbolCharsMax))
 	const most = 9e18 - 1 // largest number of shares and largest price

@@ -112,7 +112,7 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 	require.False(t, IsAuthorized([]byte(reply)))
 }
 
-// TestAnAnswerToATokenIsToldByItsText: clients recognize the answers to <auth> by the texts of the protocol.
+// TestAnAnswerToATokenIsToldByItsText: clients recognize the answers to <auth> by the protocol's texts.
 func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 	var withoutTokens Request
 	withoutTokens.Decode(AppendAuth(nil, "secret"))

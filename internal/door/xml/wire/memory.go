@@ -15,10 +15,9 @@ const (
 	attributeBytesMin = len(`a=""`)
 )
 
-// DecodeMemory returns the most memory, in bytes, that a frame needs from Decode to the end of
-// AppendReply. Callers use it to limit memory in advance. The executions of orders in results are not
-// included. It only counts characters: it is cheap, and overestimates if those characters occur in
-// texts.
+// DecodeMemory returns the most memory, in bytes, that a frame needs from Decode to the end of AppendReply, without
+// the executions of orders in results. Callers use it to limit memory in advance. It only counts characters: it is
+// cheap, and overestimates if those characters occur in texts.
 func DecodeMemory(frame []byte) int {
 	ofElement := memoryOfElement
 	if bytes.Contains(frame, []byte("<symbol")) {

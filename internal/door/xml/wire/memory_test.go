@@ -87,8 +87,8 @@ var costly = map[string][3]string{
 	"no UTF-8": {"", "\xff", ""},
 }
 
-// quotes returns attributes that consist of quotation marks, which are longer in a reply. Each is as long as
-// a rejected value may be that is repeated in full.
+// quotes returns attributes that consist of quotation marks, which are longer in a reply. Each value has the
+// maximum length at which a rejected value is repeated in full.
 func quotes(names ...string) (attributes string) {
 	for _, name := range names {
 		attributes += fmt.Sprintf(" %s='%s'", name, strings.Repeat(`"`, echoBytesMax))
@@ -121,7 +121,7 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 	t.Logf("most memory for a byte of XML: %.0f bytes, %s", most, of)
 }
 
-// TestAFrameOfAllElementsIsKnownBefore: DecodeMemory covers a frame with the largest number of elements.
+// TestAFrameOfAllElementsIsKnownBefore: DecodeMemory covers a frame with the maximum number of elements.
 func TestAFrameOfAllElementsIsKnownBefore(t *testing.T) {
 	document := costly["accounts in a bad symbol"]
 	frame := []byte(document[0] + strings.Repeat(document[1], ElementsMax-2) + document[2])
@@ -152,7 +152,7 @@ func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
 func hostile(r *rand.Rand) []byte {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	value := func() string {
-		most := []int{1, 40, 130, 3000, 100_000}[min(r.IntN(14), 4)] // the largest length that is drawn below
+		most := []int{1, 40, 130, 3000, 100_000}[min(r.IntN(14), 4)] // maximum of the lengths that are drawn below
 		if most == 100_000 && r.IntN(8) > 0 {
 			most = 70
 		}

@@ -6,7 +6,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// refused is a result of the first command of a frame, and a text that its reply must contain.
+// refused holds a result for the first command of a frame, and a text that the reply must contain.
 type refused struct {
 	result exchange.Result
 	want   string

@@ -91,8 +91,8 @@ func (r *Request) decodeDocument(frame []byte) {
 	}
 }
 
-// Refused returns how many places of the reply hold an error that Decode found, so that no command
-// belongs to them. Places whose commands Judge removed do not count.
+// Refused returns how many places of the reply hold an error that Decode found, and so have no command. Places
+// whose commands Judge removed do not count.
 func (r *Request) Refused() int {
 	if r.refusal != "" {
 		return 1

@@ -371,8 +371,8 @@ func TestDocumentsMeanTheSameToTheScanner(t *testing.T) {
 	})
 }
 
-// FuzzScan: a frame that the scanner accepts has the same meaning in decodeDocument, and one on which it gives
-// up leaves no trace in the request.
+// FuzzScan: a frame that the scanner accepts has the same meaning in decodeDocument, and a frame on which the
+// scanner gives up leaves no trace in the request.
 func FuzzScan(f *testing.F) {
 	for _, documents := range [][]string{common, uncommon, wellFormed, malformed} {
 		for _, document := range documents {

@@ -177,8 +177,8 @@ func (s *scanner) symbol() bool {
 	return err == nil
 }
 
-// echoRef sets the ref of the last command to that of the last start tag, if it has one, and adds it
-// to the attributes that the reply repeats.
+// echoRef copies the ref of the last start tag, if it has one, to the last command and to the attributes that the
+// reply repeats.
 func (s *scanner) echoRef() bool {
 	if s.has&refAttr == 0 {
 		return true
