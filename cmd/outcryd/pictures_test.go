@@ -207,7 +207,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 
 	p := open(t, server, "")
 	p.until(`!document.getElementById("empty").hidden && document.getElementById("empty-address").textContent !== ""`)
-	require.Equal(t, "outcry --addr "+server.xml+" demo", p.text("empty-demo"))
+	require.Equal(t, "outcry-lab --addr "+server.xml+" demo", p.text("empty-demo"))
 	require.Contains(t, p.text("empty-address"), "Orders go to "+server.xml+".")
 	p.picture("empty", 1366, 768, "light")
 	p.within("#empty")

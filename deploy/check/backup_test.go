@@ -72,7 +72,7 @@ func backedUp(t *testing.T, m machine) {
 	require.Contains(t,
 		m.try("systemctl start outcry-backup; journalctl --sync; "+
 			"journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
-		"larger than the 4096 bytes")
+		"larger than the limit of 4096 bytes")
 	m.run("systemctl start outcryd")
 	require.Empty(t, m.run("ls "+backups))
 	m.run("truncate --size=1M " + backups + "/20200101T000000Z.backup")
