@@ -116,11 +116,19 @@ func (r *Replica) Close() error {
 		}()
 		timer := time.NewTimer(closeWait)
 		defer timer.Stop()
+		stuck := fmt.Errorf("replica: close %s: a write to a disk has not ended for %v", r.options.Data, closeWait)
 		select {
 		case <-ended:
-			r.closeErr = r.disk.Close()
+			// The goroutines have ended, but a sync of the log's own may still be stuck.
+			closed := make(chan error, 1)
+			go func() { closed <- r.disk.Close() }()
+			select {
+			case r.closeErr = <-closed:
+			case <-timer.C:
+				r.closeErr = stuck
+			}
 		case <-timer.C:
-			r.closeErr = fmt.Errorf("replica: close %s: a write to a disk has not ended for %v", r.options.Data, closeWait)
+			r.closeErr = stuck
 		}
 		r.keep.Close()
 	})
