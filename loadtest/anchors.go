@@ -18,14 +18,14 @@ import (
 func runAnchors(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := anchors.Options{Out: stderr, Command: "go run ./loadtest anchors " + strings.Join(args, " ")}
 	f := newFlags("anchors", stderr)
-	number(f, &o.Rounds, "rounds", 5, 1, 100, "how often each server has its turn")
+	number(f, &o.Rounds, "rounds", 5, 1, 100, "how often each server is measured")
 	f.DurationVar(&o.Duration, "duration", 2*time.Second, "how long each is measured")
 	at := f.String("at", "64x1,64x16", "`loads`: connections x unanswered requests on each, comma-separated")
 	only := f.String("only", "", "`servers`: redis, echo, postgres, etcd, nats, outcry; empty for all that are installed")
 	servers := f.String("server", "", "`programs` of outcryd, comma-separated; empty to build the repository's")
 	f.StringVar(&o.Dir, "dir", "", "`directory` on the disk that is measured; empty for that of temporary files")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` a second, 0 for as many as possible; "+
-		"latency counts from when one is due")
+		"latency counts from when a request is due")
 	f.Float64Var(&o.Share, "share", 0, "also measure each server at this share of its rate, such as 0.5")
 	f.StringVar(&o.Of, "of", "", "`server` whose rate -share refers to, at loads of one request; empty for each one's own")
 	data := f.String("data", "", "`file` for the results, as JSON")

@@ -25,15 +25,15 @@ import (
 // benches are the measurements of the command bench, in addition to the scenarios. Each one declares its flags, and
 // sets the functions that check the flags and measure.
 var benches = []what{
-	{"quick", "a few scenarios, shortly: it ends within two minutes",
+	{"quick", "a few short scenarios, in less than two minutes",
 		func(b *benching) { b.plan(bench.Quick(), 1, 1, 2, 4) }},
-	{"record", "what docs/RESULTS.md shows, the experiments of earlier systems above all; within 15 minutes",
+	{"record", "what docs/RESULTS.md shows, mainly the experiments of earlier systems; within 15 minutes",
 		func(b *benching) { b.kept(bench.Record()) }},
 	{"full", "every scenario of docs/reference/BENCHMARKS.md; about 20 minutes",
 		func(b *benching) { b.kept(bench.Full()) }},
 	{"goals", "the goals of docs/reference/BENCHMARKS.md, judged", (*benching).goals},
-	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
-	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
+	{"soak", "trade for a long time at half of capacity: memory, files and latency must stay flat", (*benching).soak},
+	{"growth", "let history grow, and measure restarts, journal and memory", (*benching).growth},
 }
 
 // what is something that bench can measure.
@@ -176,7 +176,7 @@ func (b *benching) measure(plan *bench.Plan) {
 func (b *benching) goals() {
 	plan := &bench.Plan{Seed: 1}
 	number(b.FlagSet, &plan.Repetitions, "rounds", 3, 1, 1000, "how often everything is measured")
-	quick := b.Bool("quick", false, "shorter and smaller: to see that everything works, not for figures")
+	quick := b.Bool("quick", false, "shorter and smaller, to see that everything works, not to get figures")
 	b.check = func() error { plan.Jobs = bench.Goals(*quick); return nil }
 	b.measure(plan)
 }
@@ -211,7 +211,7 @@ func (b *benching) soak() {
 // growth sets up a measurement of a growing history.
 func (b *benching) growth() {
 	o := bench.GrowthOptions{Out: b.out}
-	numbers(b.FlagSet, &o.Marks, "orders", math.MaxInt, "`numbers` of orders at which to look, rising",
+	numbers(b.FlagSet, &o.Marks, "orders", math.MaxInt, "`numbers` of orders at which to measure, rising",
 		1_000_000, 2_000_000, 5_000_000)
 	b.check = func() error {
 		for i, mark := range o.Marks[1:] {

@@ -29,15 +29,15 @@ type command struct {
 }
 
 var commands = []command{
-	{"bench", "measure scenarios, plans of them, what the goals demand, a long run or growing history", runBench},
+	{"bench", "measure scenarios, plans of scenarios, the goals, a long run or growing history", runBench},
 	{"anchors", "measure Redis, Postgres, etcd, NATS and an echo server beside this exchange", runAnchors},
-	{"echo", "serve echoes: what a scenario is compared with", runEcho},
-	{"faulty", "serve a small exchange with faults: what outcry-lab grade finds is to be tried on it", runFaulty},
+	{"echo", "run an echo server, which scenarios are compared with", runEcho},
+	{"faulty", "serve a small exchange with faults, to test what outcry-lab grade finds", runFaulty},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"readers", "measure what readers over WebSocket and idle connections cost the server", runReaders},
 	{"books", "keep local books and private feeds beside trading and kills, and prove that they are the exchange's",
 		runBooks},
-	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice",
+	{"mutation", "break promises in copies of the source and prove that the torture run and the tests detect it",
 		runMutation},
 }
 

@@ -61,11 +61,11 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 // serverFlags declares the flags of the torture of one server.
 func serverFlags(f *flag.FlagSet, o *torture.Options) (plan *string) {
 	plan = f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
-		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
+		"begins with it; or \"short\" (about a minute), or \"long\", which is -large")
 	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
 	number(f, &o.Clients, "clients", 12, 1, 800, "`connections` that trade in each round")
-	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the begin on")
-	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a restart that is passed; 0: any")
+	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the start")
+	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer that a restart may cause; 0: no limit")
 	return plan
 }
 
@@ -74,8 +74,8 @@ func clusterFlags(f *flag.FlagSet, o *torture.Options) (plan *string) {
 	plan = f.String("plan", "short",
 		"rounds of each `fault`, as kill-leader=8,alone=2; or \"short\" (about two minutes), or \"long\"")
 	number(f, &o.Clients, "clients", 8, 1, 800, "`connections` that trade in each round")
-	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a fault that is passed; 0: any")
-	f.BoolVar(&o.Books, "books", false, "keep local books and private feeds all the time, and hold them against the "+
+	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer that a fault may cause; 0: no limit")
+	f.BoolVar(&o.Books, "books", false, "keep local books and private feeds all the time, and compare them with the "+
 		"tables after each fault")
 	return plan
 }

@@ -33,21 +33,21 @@ The exit status is 1 if an order is lost, doubled, refused or left without a rep
 func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := measure.Options{Out: c.Stdout, Stderr: c.Stderr}
 	f.IntVar(&o.Connections, "connections", 4, "connections at once")
-	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection; without refs it is 1 unless it is given")
+	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection; 1 by default without refs")
 	f.IntVar(&o.Rate, "rate", 0, "`orders` a second of all connections together; 0 is as many as possible")
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "how long orders are sent")
-	f.IntVar(&o.Orders, "orders", 1_000_000, "orders that are sent at the most")
+	f.IntVar(&o.Orders, "orders", 1_000_000, "maximum number of orders to send")
 	f.IntVar(&o.Symbols, "symbols", 4, "symbols that are traded")
 	f.StringVar(&o.Accounts, "accounts", "009",
 		"`digits` that the ids of its accounts with refs begin with; runs at the same time need different ones")
-	f.BoolVar(&o.NoRefs, "no-refs", false, "send orders without refs, as to a server that has none")
+	f.BoolVar(&o.NoRefs, "no-refs", false, "send orders without refs, for a server that does not know them")
 	profile := f.String("profile", "", "`file` with a profile of outcry-lab grade, whose habits are not probed")
 	f.BoolVar(&o.Beside, "beside", false, "measure an Outcry and an echo server beside it, without refs")
-	f.IntVar(&o.Rounds, "rounds", 3, "how often each server has its turn with --beside")
+	f.IntVar(&o.Rounds, "rounds", 3, "how often each server is measured with --beside")
 	f.StringVar(&o.Program, "outcryd", "", "`program` of the Outcry beside; the outcryd next to this program if left out")
 	f.StringVar(&o.Experiment, "experiment", "", "`name` of an experiment of an earlier system, instead of orders: "+
 		strings.Join(measure.Experiments(), ", "))
-	f.IntVar(&o.Requests, "requests", 0, "requests of each connection in an experiment; 0 for as many as there were")
+	f.IntVar(&o.Requests, "requests", 0, "requests of each connection in an experiment; 0 for the original number")
 	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
 	return func([]string) error {
 		o.DepthGiven, o.ConnectionsGiven = cli.IsGiven(f, "depth"), cli.IsGiven(f, "connections")

@@ -142,7 +142,7 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 
 	stderr, status := class("9", "--cash=100")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, "account 7 is there already, and 0 of the others; nothing is changed")
+	require.Contains(t, stderr, "account 7 already exists, and 0 of the others; nothing was changed")
 	require.NoFileExists(t, file)
 	listed, err := auth.List(data)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 
 	stderr, status = class("3", "--cash=100", "--first=10")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, file+" is there, of a class with 2 accounts, 10 to 11: give the same ones")
+	require.Contains(t, stderr, file+" exists, for a class with 2 accounts, 10 to 11: give the same ones")
 	stderr, status = class("2", "--cash=101", "--first=10")
 	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, stderr, file+" is of a class that was opened with other cash or shares: give the same")
@@ -208,7 +208,7 @@ func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	out, stderr, status := lab("", "class", "new", "3", "--cash=50", "--shares=A=1", "--data="+data, "--csv="+file,
 		"--addr="+p.Addr)
 	require.Equal(t, cli.ExitOK, status, stderr)
-	require.Contains(t, out, "some of them were revoked, and stay so")
+	require.Contains(t, out, "some of them were revoked, and stay revoked")
 }
 
 // TestAResetGoesOnWhereItWasInterrupted: a reset that was interrupted between its two renames is finished by the
@@ -219,7 +219,7 @@ func TestAResetGoesOnWhereItWasInterrupted(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(data+".new", auth.TokensFile), []byte("outcry tokens 1\n"), 0o600))
 	out, stderr, status := lab("", "class", "reset", "--data="+data)
 	require.Equal(t, cli.ExitOK, status, stderr)
-	require.Contains(t, out, "a former reset is finished")
+	require.Contains(t, out, "an earlier reset is completed")
 	require.FileExists(t, filepath.Join(data, auth.TokensFile))
 }
 

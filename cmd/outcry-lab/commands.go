@@ -19,8 +19,8 @@ func commands() []cli.Command {
 			Text: benchText, Examples: []string{"bench run --duration 30s", "bench run --addr a,b,c --rate 500 --json",
 				"bench run --addr localhost:9000 --beside --duration 2s",
 				"bench run --addr localhost:9000 --beside --experiment mix5"}, Prepare: prepareBench},
-		{Name: "bench echo", Summary: "serve echoes: what other servers are compared with",
-			Text:     "It writes its address, and ends with its standard input.",
+		{Name: "bench echo", Summary: "run an echo server, which other servers are compared with",
+			Text:     "It prints its address, and stops when its standard input ends.",
 			Examples: []string{"bench echo --listen 127.0.0.1:9001"}, Prepare: prepareBenchEcho},
 	}
 }

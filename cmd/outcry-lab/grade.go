@@ -69,19 +69,19 @@ func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	f.StringVar(&g.service, "service", "", "`name` of its service in the Compose file")
 	f.StringVar(&g.many, "many", "",
 		"grade the server of each folder in this `directory`, whose grade.sh starts it, one after another; "+
-			"those that --csv has already are left out")
+			"those already in --csv are skipped")
 	f.StringVar(&g.csv, "csv", "", "`file` for the scores of --many, a line for each group, and one for the total")
 	f.StringVar(&g.files.JSON, "json", "", "write the result to this `file` as JSON")
 	f.StringVar(&g.files.HTML, "html", "", "write a page to this `file`")
 	f.StringVar(&g.files.JUnit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
 	f.StringVar(&g.files.Gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
 	f.StringVar(&g.zip, "gradescope-zip", "",
-		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
+		"do not grade, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
 			"given here")
 	f.StringVar(&g.profile, "profile", "", "`file` in TOML with weights, habits of a class and times")
 	f.StringVar(&g.cases, "cases", "", "`directory` with cases that are added, or replace those of the same name")
-	f.Uint64Var(&g.seed, "seed", 1, "number that random orders follow from; wins over the profile's")
-	f.IntVar(&g.seconds, "time", 180, "how many `seconds` it may take once the server is ready; wins over the profile's")
+	f.Uint64Var(&g.seed, "seed", 1, "number that random orders follow from; overrides the profile's")
+	f.IntVar(&g.seconds, "time", 180, "how many `seconds` it may take once the server is ready; overrides the profile's")
 	f.Float64Var(&g.require, "require", 0, "least `score` for an exit status of 0")
 	f.BoolVar(&g.load, "load", false, "measure the throughput too, as a share of an echo server's on this machine")
 	return func([]string) error {

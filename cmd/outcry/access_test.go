@@ -67,7 +67,7 @@ func TestTokensStepByStep(t *testing.T) {
 	require.Regexp(t, `(?m)^ok +server +/readyz says 200: ready$`, got)
 	require.Regexp(t, `(?m)^ok +server's journal`, got)
 	got, _, _ = as(trader, "doctor", "--http="+p.Http, "--data="+data, "--database-url=")
-	require.Regexp(t, `(?m)^warn +server version +/metrics says 403: the token may not read it$`, got)
+	require.Regexp(t, `(?m)^warn +server version +/metrics answers 403: the token may not read it$`, got)
 
 	list, _, status := outcry("", "token", "list", "--data", data)
 	require.Equal(t, cli.ExitOK, status)

@@ -37,7 +37,7 @@ func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	f.BoolVar(&o.WithoutJournal, "without-journal", false,
 		"take what the database has, on a machine without the data directory: the newest records may be missing")
 	f.BoolVar(&o.WithSecrets, "with-secrets", false,
-		"take the keys of token add --hmac too, with their secrets: who reads the backup can trade with them")
+		"take the keys of token add --hmac too, with their secrets: anyone who reads the backup can trade with them")
 	memlimit.BytesVar(f, &o.BytesMax, "max-bytes", 0,
 		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
 	return func(words []string) error {
@@ -112,11 +112,11 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	}
 	lock, err := journal.Lock(o.Data)
 	if err != nil && !errors.Is(err, journal.ErrInUse) {
-		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started only by a user who can "+
+		return nil, fmt.Errorf("the exchange is not running, and its local Postgres can be started only by a user who can "+
 			"write to the data directory: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the exchange runs, and its local Postgres does not: try again if it has just started; "+
+		return nil, fmt.Errorf("the exchange is running, but its local Postgres is not: try again if it has just started; "+
 			"name its database with --database-url if it has another one: %w", err)
 	}
 	o.Progress("starting the local Postgres")

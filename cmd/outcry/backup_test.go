@@ -149,7 +149,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	stdout = must(t, "restore", "--segment=65536", "--data="+elsewhere, "--database-url="+restored, file)
 	require.Contains(t, stdout, "LOST     everything that the exchange answered after record "+seq)
 	requireTokens(t, elsewhere, "hashed\n")
-	require.Contains(t, stdout, "TOKENS   are those of T: one that was revoked since is good again.")
+	require.Contains(t, stdout, "TOKENS   are those of T: tokens revoked since are valid again.")
 	gotSeq, gotDigest := stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
 	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
 
@@ -216,7 +216,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(data, "tokens")), "which revokes all")
 	revoked := filepath.Join(dir, "revoked")
 	require.Contains(t, mustReadOnly(t, data, "restore", "--data="+revoked, "--database-url="+pgtest.NewDatabase(t),
-		"--journal="+data, file), "TOKENS   are none: ")
+		"--journal="+data, file), "TOKENS   none: ")
 	require.NoFileExists(t, filepath.Join(revoked, "tokens"))
 	gotSeq, digest := stateOf(t, stdout)
 	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})

@@ -83,7 +83,7 @@ func sendXML(c *cli.Client, path string) error {
 }
 
 // maybeDone begins the error text for a frame that got no reply.
-const maybeDone = "whether the file was done is unknown"
+const maybeDone = "whether the file was executed is unknown"
 
 // exchangeXML sends one frame and returns the reply's XML. If the frame may have been sent but no reply came, the
 // error is a *cli.NoAnswerError.

@@ -263,7 +263,7 @@ func (o *operator) transfer(words []string) (err error) {
 			return err
 		}
 	}
-	return fmt.Errorf("no other node is known to lead within %s; outcry cluster status shows them", transferWait)
+	return fmt.Errorf("no other node has become leader within %s; outcry cluster status shows the nodes", transferWait)
 }
 
 // pause waits for changePoll. It returns the context's error if the context ends first.
@@ -297,7 +297,7 @@ func (o *operator) addMember(change string, words []string) error {
 		}
 	}
 	if !o.json {
-		fmt.Fprintf(o.stdout, "node %d learns; waiting until it has nearly everything\n", what.Node)
+		fmt.Fprintf(o.stdout, "node %d is a learner; waiting until it has nearly all records\n", what.Node)
 	}
 	waits := waiting{node: what.Node, heard: time.Now()}
 	for {
@@ -343,8 +343,8 @@ func (w *waiting) look(o *operator, why *remote.Error) error {
 	case answers:
 		w.heard = now
 	case now.Sub(w.heard) >= silentMax:
-		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and "+
-			"what it logs; the same command goes on: %v", w.node, silentMax, why)
+		return fmt.Errorf("node %d has not answered for %s: check that it runs, with --join and an empty directory, and "+
+			"what it logs; repeat the command to continue: %v", w.node, silentMax, why)
 	}
 	if text := why.Error(); !o.json && text != w.text && now.Sub(w.said) >= sayEvery {
 		w.text, w.said = text, now

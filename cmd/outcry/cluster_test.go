@@ -197,7 +197,7 @@ func TestAClusterIsChanged(t *testing.T) {
 	all[0].learned = 2
 	got, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, cli.ExitOK, status, said)
-	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nwaiting: it has not nearly all\n"+
+	require.Equal(t, "node 4 is a learner; waiting until it has nearly all records\nwaiting: it has not nearly all\n"+
 		"node 4 votes\n", got)
 	promote := `promote {"node":4}`
 	require.Equal(t, []string{`add {"node":4,"address":"10.0.0.4:7000"}`, promote, promote, promote}, all[0].did())
@@ -235,7 +235,7 @@ func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	all[0].learned = 1
 	_, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, said, "node 4 has not answered for 0s: see that it runs, with --join and an empty directory")
+	require.Contains(t, said, "node 4 has not answered for 0s: check that it runs, with --join and an empty directory")
 	require.Contains(t, said, "it has not nearly all")
 	all[0].view.Members = append(all[0].view.Members, remote.Member{Node: 4, Learner: true, Active: true})
 	all[0].learned = 2

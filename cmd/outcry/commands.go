@@ -28,7 +28,7 @@ func placeCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "account", Reaches: cli.XMLSide, Summary: "open an account, or show what it has",
 			Arguments: []cli.Argument{cli.AccountWord,
-				{Name: "BALANCE", Help: "dollars that it opens with, 0 or more; it is shown if left out", Optional: true}},
+				{Name: "BALANCE", Help: "opening balance in dollars, 0 or more; without it the account is shown", Optional: true}},
 			Text: `To open one needs a token of scope admin if the exchange demands tokens. What is held for
 open orders is shown beside what is free.` + refText,
 			Examples: []string{"account 1 20000", "account 1"}, Prepare: trading(account, refOfNew)},
@@ -63,7 +63,7 @@ func orderCommands() []cli.Command {
 		{Name: "query", Reaches: cli.XMLSide, Summary: "show an order",
 			Arguments: []cli.Argument{cli.AccountWord, cli.OrderWord},
 			Examples:  []string{"query 1 2", "query --ref monday-1 1"}, Prepare: trading(queryOrder, refOfOrder)},
-		{Name: "cancel", Reaches: cli.XMLSide, Summary: "cancel what is open of an order, or of all",
+		{Name: "cancel", Reaches: cli.XMLSide, Summary: "cancel the open part of an order, or all orders",
 			Arguments: []cli.Argument{cli.AccountWord, {Name: "ORDER", Help: "number of the order; left out with --ref or --all",
 				Flag: "ref,all"}},
 			Text:     "Operators cancel all of any account with outcry cancel-all.",
@@ -133,7 +133,7 @@ func localCommands() []cli.Command {
 			Examples: []string{"token list"}, Prepare: tokenList},
 		{Name: "token revoke", Summary: "revoke a token",
 			Arguments: []cli.Argument{{Name: "ID", Help: "middle part of the token, or the key, as token list shows it"}},
-			Text:      "An exchange that runs ends the connections that have shown it within a second.",
+			Text:      "A running exchange closes connections that have sent it within a second.",
 			Examples:  []string{"token revoke 0123456789abcdef"}, Prepare: tokenRevoke},
 	}
 }
@@ -173,13 +173,13 @@ place new orders.`,
 				{Name: "REASON", Help: "up to 200 characters, which the account can read", Optional: true, Many: true}},
 			Text: `Orders and amends of the account are rejected, with the reason, until outcry unblock. Cancels
 and queries work. What the account has open is canceled right after.`,
-			Examples: []string{"block 1 fraud is looked into"}, Prepare: onLeader((*operator).block)},
+			Examples: []string{"block 1 suspected fraud"}, Prepare: onLeader((*operator).block)},
 		{Name: "unblock", Reaches: cli.HTTPSide, Summary: "accept orders of an account again",
 			Arguments: []cli.Argument{cli.AccountWord}, Text: "An account that is not blocked stays as it is.",
 			Examples: []string{"unblock 1"}, Prepare: onLeader((*operator).unblock)},
 		{Name: "limits", Reaches: cli.HTTPSide, Summary: "show or change what an account may order",
 			Arguments: []cli.Argument{cli.AccountWord},
-			Text:      "What no flag names stays as it is, and so do orders that are open.",
+			Text:      "Limits that no flag names stay as they are, and so do open orders.",
 			Examples:  []string{"limits 1", "limits 1 --shares 1000 --open 50", "limits 1 --notional none"}, Prepare: limits},
 	}
 }
@@ -189,30 +189,30 @@ func clusterCommands() []cli.Command {
 	node := cli.Argument{Name: "N", Help: "number of the node"}
 	address := cli.Argument{Name: "ADDRESS", Help: "HOST:PORT where the other nodes reach it"}
 	optional := address
-	optional.Optional, optional.Help = true, optional.Help+"; as before if left out"
+	optional.Optional, optional.Help = true, optional.Help+"; unchanged if left out"
 	return []cli.Command{
 		{Name: "cluster status", Reaches: cli.HTTPSide, Summary: "show the nodes of a cluster, as each of them sees it",
 			Text: clusterStatusText, Examples: []string{"cluster status --http a,b,c"},
 			Prepare: operation((*operator).clusterStatus)},
 		{Name: "cluster transfer", Reaches: cli.HTTPSide, Summary: "hand over the leadership",
 			Arguments: []cli.Argument{
-				{Name: "N", Help: "node that is to lead; the furthest standby if left out", Optional: true}},
+				{Name: "N", Help: "node that becomes leader; the most advanced standby if left out", Optional: true}},
 			Examples: []string{"cluster transfer", "cluster transfer 2"}, Prepare: onLeader((*operator).transfer)},
-		{Name: "cluster add", Reaches: cli.HTTPSide, Summary: "take a new node in",
+		{Name: "cluster add", Reaches: cli.HTTPSide, Summary: "add a new node",
 			Arguments: []cli.Argument{node, address}, Text: clusterAddText,
 			Examples: []string{"cluster add 4 10.0.0.4:12347"}, Prepare: onLeader((*operator).addNode)},
-		{Name: "cluster remove", Reaches: cli.HTTPSide, Summary: "take a node out for good",
-			Arguments: []cli.Argument{node}, Text: "Stop it first. Its directory never comes back under this or another number.",
+		{Name: "cluster remove", Reaches: cli.HTTPSide, Summary: "remove a node permanently",
+			Arguments: []cli.Argument{node}, Text: "Stop it first. Its directory can never be used again, under any number.",
 			Examples: []string{"cluster remove 3"}, Prepare: onLeader((*operator).removeNode)},
-		{Name: "cluster replace", Reaches: cli.HTTPSide, Summary: "take a node in again that has lost its disk",
+		{Name: "cluster replace", Reaches: cli.HTTPSide, Summary: "replace a node that has lost its disk",
 			Arguments: []cli.Argument{node, optional}, Text: clusterReplaceText,
 			Examples: []string{"cluster replace 3"}, Prepare: onLeader((*operator).replaceNode)},
-		{Name: "cluster rescue", Summary: "make a stopped node the first of a new cluster, or a server alone",
+		{Name: "cluster rescue", Summary: "make a stopped node the first of a new cluster, or a server without one",
 			Arguments: []cli.Argument{node,
 				{Name: "DIR", Help: "its data directory; that of --data if left out", Optional: true, File: true}},
 			Text: clusterRescueText, Examples: []string{"cluster rescue 2 /var/lib/outcry",
 				"cluster rescue --alone 2 /var/lib/outcry"}, Prepare: prepareRescue},
-		{Name: "cluster try", Summary: "run a cluster of three nodes on this machine, to look at",
+		{Name: "cluster try", Summary: "run a trial cluster of three nodes on this machine",
 			Text: tryText, Examples: []string{"cluster try", "cluster try --dir /tmp/three --base-port 14000"},
 			Prepare: prepareTry},
 	}

@@ -50,8 +50,8 @@ func TestATradersDay(t *testing.T) {
 			"fill 3  order 5 bought 80 SPY at 10  T\n", 0},
 		{"fills 2 --after 2", "fill 3  order 1 sold 80 SPY at 10  T\n", 0},
 		{"account 2", "account 2 has 1000 free, 0 held\n  SPY      365 free, 35 held\n", 0},
-		{"cancel-after 2 60", "all of account 2 is canceled after 1m0s\n", 0},
-		{"cancel-after 2 0", "nothing of account 2 is canceled later\n", 0},
+		{"cancel-after 2 60", "all orders of account 2 are canceled after 1m0s\n", 0},
+		{"cancel-after 2 0", "the dead man's switch of account 2 is off\n", 0},
 		{"cancel --all 2 --sym QQQ", "error: there is no symbol QQQ\n", 1},
 		{"cancel --all 2", "2 orders of account 2 canceled\n", 0},
 		{"orders 2", "", 0},
@@ -96,7 +96,7 @@ func TestAnOperatorsRules(t *testing.T) {
 		{"limits 1 --open none", "account 1 has new rules\n  shares 10, notional 100, open none, stp both\n", 0},
 		{"block 1 under inquiry", "account 1 is blocked since T: under inquiry\n1 order of account 1 canceled\n" +
 			"  SPY      1 order, 10 shares\n", 0},
-		{"block 1", "account 1 was blocked before, since T: under inquiry\naccount 1 had nothing open\n", 0},
+		{"block 1", "account 1 was blocked before, since T: under inquiry\naccount 1 had no open orders\n", 0},
 		{"buy 1 SPY 10 10",
 			"error: account 1 is blocked and cannot place or amend orders; cancel and query work: under inquiry\n", 1},
 		{"limits 1", "account 1 has the rules\n  shares 10, notional 100, open none, stp both\n" +
@@ -146,7 +146,7 @@ func TestAListThatDoesNotGoOnIsAnError(t *testing.T) {
 	})
 	_, stderr, status := outcry("", "orders", "--addr="+addr, "1", "SPY")
 	require.Equal(t, 1, status, stderr)
-	require.Contains(t, stderr, "not an answer of an exchange")
+	require.Contains(t, stderr, "not an answer from an exchange")
 }
 
 // step is a command line with its expected output and exit status.

@@ -39,7 +39,7 @@ func TestAnOperatorsNight(t *testing.T) {
 			"error: symbol SPY is halted since T and accepts no orders; cancel and query work: news is out\n", 1},
 		{"cancel-all 1 QQQ", "1 order of account 1 canceled\n  QQQ      1 order, 3 shares\n", 0},
 		{"cancel-all 1", "2 orders of account 1 canceled\n  SPY      2 orders, 100.5 shares\n", 0},
-		{"cancel-all 1", "account 1 had nothing open\n", 0},
+		{"cancel-all 1", "account 1 had no open orders\n", 0},
 		{"cancel-all 9", "error: there is no account 9\n", 1},
 		{"query 1 1", "order 1\n  canceled  100  T\n", 0},
 		{"halt QQQ", "symbol QQQ is halted since T\n", 0},
@@ -76,7 +76,7 @@ func TestAnOperatorsNight(t *testing.T) {
 	got, stderr, status = outcry("", "verify", "--database-url="+database, data)
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Contains(t, got,
-		"13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders; 6 refs, each of one "+
+		"13 records replayed: 3 orders with 0 executions, 3 cancels; open at the end: 0 orders; 6 refs, each of one "+
 			"record: ok")
 	for damage, want := range map[string]string{
 		`UPDATE symbols SET halted_at = NULL, halt_reason = NULL`: `symbol SPY has 500 placed; ` +

@@ -88,17 +88,17 @@ func TestTheFirstTrade(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	_, stderr, status := outcry("", "verify", data)
 	require.Equal(t, cli.ExitUsage, status)
-	require.Contains(t, stderr, "an exchange must not be running, or use --live")
+	require.Contains(t, stderr, "stop the exchange, or use --live")
 	last := p.Stop()
 	got, stderr, status = outcry("", "verify", data)
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 11, every checksum matches: ok
 belongs  the database follows this journal, up to record 11: ok
-history  11 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; `+
+history  11 records replayed: 3 orders with 1 execution, 1 cancel; open at the end: 0 orders; `+
 		`8 refs, each of one record: ok
 money    the balances of 2 accounts add up to the 20000 dollars that they were opened with, `+
-		`2 positions to the shares placed of 2 symbols; each is what its history comes to: ok
-records  11 records of the journal compared with the tables; later ones done again on top: 0: ok
+		`2 positions to the shares placed of 2 symbols; each matches its history: ok
+records  11 records of the journal compared with the tables; later ones replayed: 0: ok
 state    seq 11, digest %s
 `, last.Digest), got)
 	require.NoFileExists(t, filepath.Join(data, "postgres", "data", "postmaster.pid"), "the local cluster is stopped")

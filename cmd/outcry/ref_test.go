@@ -127,7 +127,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		{1, "cancel --ref mine 1", "", "whether it was done is unknown: ", cli.ExitNoAnswer},
 		{0, "cancel --ref mine 1", "error: order 2 has nothing open: it was canceled before\n", "", cli.ExitError},
 		{1, "query 1 1", "order 1\n  open      300\n", "sent_again=1", cli.ExitOK},
-		{0, "buy --ref a*b 1 SPY 1 1", "", `ref "a*b" is not 1 to 64 of`, cli.ExitError},
+		{0, "buy --ref a*b 1 SPY 1 1", "", `ref "a*b" must have 1 to 64 characters of`, cli.ExitError},
 		{0, "query 1 3", "error: there is no order 3\n", "", cli.ExitError},
 	} {
 		r.losing.Store(step.losing)
@@ -136,7 +136,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		require.Equal(t, step.status, status, step.args)
 		require.Contains(t, stderr, step.stderr, step.args)
 		if step.losing == 1000 {
-			require.Contains(t, stderr, "; retry with --ref mine: it is done at most once, also later\n")
+			require.Contains(t, stderr, "; retry with --ref mine, now or later: it is done at most once\n")
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, cli.ExitNoAnswer, status)
 	require.Empty(t, got)
 	require.Contains(t, stderr,
-		"refused when it was sent again, whether it was done before is unknown: not now; "+
+		"refused when it was sent again; whether it was done before is unknown: not now; "+
 			"retry with --ref r: it is done at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, cli.ExitError, status)

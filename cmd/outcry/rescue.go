@@ -30,7 +30,7 @@ directories. With --alone it becomes a server without a cluster instead.`
 func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	alone := f.Bool("alone", false, "make it a server without a cluster")
-	address := f.String("address", "", "`HOST:PORT` where nodes to come reach it; as before if left out")
+	address := f.String("address", "", "`HOST:PORT` where new nodes reach it; unchanged if left out")
 	return func(words []string) error {
 		at, err := where.Find()
 		if err != nil {
@@ -41,7 +41,7 @@ func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		}
 		node, err := strconv.ParseUint(words[0], 10, 64)
 		if err != nil || node == 0 {
-			return cli.Usage(fmt.Sprintf("%s is not the number of a node: 1 and up", words[0]))
+			return cli.Usage(fmt.Sprintf("%s is not the number of a node, which is 1 or more", words[0]))
 		}
 		return rescue(at.Data, node, *address, *alone, c.Stdout)
 	}

@@ -92,7 +92,7 @@ func checkBackup(path string, stdout, stderr io.Writer) error {
 func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) {
 	h := r.Header
 	if r.Finished {
-		fmt.Fprintln(stdout, "A former restore had done everything; it is finished now.")
+		fmt.Fprintln(stdout, "An earlier restore had done everything; it is finished now.")
 	}
 	fmt.Fprintf(stdout, "restored %s, taken %s, into %s\n", o.File, h.Taken.Format(time.RFC3339), o.Data)
 	if !r.Compared {
@@ -104,20 +104,20 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	switch {
 	case r.TokensOfBackup():
 		fmt.Fprintf(stdout,
-			"TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n",
+			"TOKENS   are those of %s: tokens revoked since are valid again. Check outcry token list.\n",
 			h.Begun.Format(time.RFC3339))
 	case r.Tokens != "":
 		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)
 	case r.Journal != "" && !h.WithoutJournal:
 		fmt.Fprintf(stdout,
-			"TOKENS   are none: there is no file of them with %s. With --auth no client gets in before outcry token add.\n",
+			"TOKENS   none: there is no token file with %s. With --auth no client can connect before outcry token add.\n",
 			r.Journal)
 	case h.WithoutJournal:
 		fmt.Fprintf(stdout,
-			"TOKENS   are none: the backup was taken without them. With --auth no client gets in before outcry token add.\n")
+			"TOKENS   none: the backup was taken without them. With --auth no client can connect before outcry token add.\n")
 	}
 	if r.Journal != "" {
-		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start does on top. Order ids that are not in\n",
+		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start replays. Order ids that are not in\n",
 			phrase.Number(int(r.Last-h.Seq), "record"))
 		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return

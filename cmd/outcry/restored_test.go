@@ -192,7 +192,7 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	must(t, "backup", "--without-journal", "--database-url="+database, file)
 	stdout := must(t, "restore", "--segment=65536", "--data="+elsewhere+"2", "--database-url="+pgtest.NewDatabase(t), file)
-	require.Contains(t, stdout, "TOKENS   are none: the backup was taken without them.")
+	require.Contains(t, stdout, "TOKENS   none: the backup was taken without them.")
 	require.Contains(t, stdout, "executions and cancels at any time may be missing here")
 }
 
@@ -222,14 +222,14 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again",
 		append(again, "--journal="+l.data, file)...)
 	stdout := must(t, append(again, byAnotherName)...)
-	require.Contains(t, stdout, "A former restore had done everything")
-	require.Contains(t, stdout, "TOKENS   are those of T: one that was revoked since is good again.")
+	require.Contains(t, stdout, "An earlier restore had done everything")
+	require.Contains(t, stdout, "TOKENS   are those of T: tokens revoked since are valid again.")
 	require.Contains(t, stdout, "LOST     everything")
 
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), l.data
 	killedRestore(t, o, committed+1) // this step copies the journal as well
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, file)
-	require.Contains(t, stdout, "A former restore had done everything")
+	require.Contains(t, stdout, "An earlier restore had done everything")
 	require.Contains(t, stdout, "tokens   are those of "+l.data+"/tokens\n")
 	require.Contains(t, stdout, "journal  0 records after the backup, ")
 	require.NotContains(t, stdout, "LOST")
@@ -238,7 +238,7 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), ""
 	killedRestore(t, o, committed-1)
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, "--journal="+l.data, file)
-	require.Contains(t, stdout, " records after the backup, which the next start does on top. ")
+	require.Contains(t, stdout, " records after the backup, which the next start replays. ")
 	must(t, "verify", "--database-url="+o.DatabaseURL, o.Data)
 }
 

@@ -43,9 +43,9 @@ func printResult(w io.Writer, r *api.Result) {
 		fmt.Fprintf(w, "%s of account %s canceled\n", phrase.Number(r.Count, "order"), c.Account)
 	case api.KindCancelAfter:
 		if c.After == 0 {
-			fmt.Fprintf(w, "nothing of account %s is canceled later\n", c.Account)
+			fmt.Fprintf(w, "the dead man's switch of account %s is off\n", c.Account)
 		} else {
-			fmt.Fprintf(w, "all of account %s is canceled after %v\n", c.Account, c.After)
+			fmt.Fprintf(w, "all orders of account %s are canceled after %v\n", c.Account, c.After)
 		}
 	case api.KindShowAccount:
 		printAccount(w, r.Account)

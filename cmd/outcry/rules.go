@@ -114,7 +114,7 @@ func (o *operator) block(args []string) error {
 		if a.Canceled != nil {
 			o.printCanceled(a.Canceled)
 		} else {
-			fmt.Fprintln(o.stdout, "what it has open is canceled as soon as there is room for that")
+			fmt.Fprintln(o.stdout, "its open orders are canceled as soon as there is room for that")
 		}
 	})
 }
@@ -136,7 +136,7 @@ func (o *operator) unblock(args []string) error {
 // printCanceled prints which orders of an account were canceled.
 func (o *operator) printCanceled(a *remote.CancelAllAnswer) {
 	if a.Orders == 0 {
-		fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)
+		fmt.Fprintf(o.stdout, "account %s had no open orders\n", a.Account)
 		return
 	}
 	fmt.Fprintf(o.stdout, "%s of account %s canceled\n", phrase.Number(a.Orders, "order"), a.Account)

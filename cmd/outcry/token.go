@@ -29,13 +29,13 @@ WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	scope := f.String("scope", "", "`scope`: what the token is for")
-	hmac := f.String("hmac", "", "`account` that a key is for, with which requests are signed")
-	expires := f.String("expires", "", "`when` it ends; empty for never")
+	hmac := f.String("hmac", "", "`account` for which a key that signs requests is made")
+	expires := f.String("expires", "", "`when` it expires; empty for never")
 	note := f.String("note", "", "`text` for people, such as whose it is")
 	return func([]string) error {
 		if *hmac != "" {
 			if *scope != "" {
-				return cli.Usage("--hmac is in the place of --scope")
+				return cli.Usage("give --hmac or --scope, not both")
 			}
 			return addKey(data(), *hmac, *expires, *note, c.Stdout, c.Stderr)
 		}

@@ -184,7 +184,7 @@ func declareReport(f *flag.FlagSet, o *api.Instructions) {
 func amend(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o api.Instructions
 	declareReport(f, &o)
-	amount := f.String("amount", "", "new total of `shares`, with those that are executed; negative of a sell")
+	amount := f.String("amount", "", "new total of `shares`, executed ones included; negative for a sell")
 	limit := f.String("limit", "", "new `limit`")
 	ref := f.String("new-ref", "", "`ref` of the amend itself, as --ref of an order; a new one if left out")
 	return trading(func(words []string) (api.Command, error) {
@@ -215,7 +215,7 @@ func queryOrder(words []string) (api.Command, error) {
 
 // cancel declares the flags of the command cancel and returns the function that runs it.
 func cancel(f *flag.FlagSet, c *cli.Client) func([]string) error {
-	all := f.Bool("all", false, "cancel all that the account has open, or has of --sym, in place of one order")
+	all := f.Bool("all", false, "cancel all open orders of the account, or those of --sym, instead of one order")
 	sym := f.String("sym", "", "`symbol`, with --all")
 	return trading(func(words []string) (api.Command, error) {
 		switch {

@@ -202,5 +202,5 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	defer other.Close()
 	try()
 	require.Contains(t, said, taken)
-	require.Contains(t, said, "address already in use: end what listens there")
+	require.Contains(t, said, "address already in use: stop what listens there")
 }

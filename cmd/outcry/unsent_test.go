@@ -154,7 +154,7 @@ func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 			"--addr="+playing(t, of.play), "--timeout=300ms", "send", "-")
 		require.Equal(t, cli.ExitNoAnswer, status, name)
 		require.Empty(t, got, name)
-		require.Contains(t, stderr, "outcry: whether the file was done is unknown: ", name)
+		require.Contains(t, stderr, "outcry: whether the file was executed is unknown: ", name)
 		require.Contains(t, stderr, of.stderr, name)
 	}
 }

@@ -21,7 +21,7 @@ checked.`
 // prepareVerify declares the flags of the command verify and returns the function that runs it.
 func prepareVerify(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
-	live := f.Bool("live", false, "verify one snapshot of an exchange that runs")
+	live := f.Bool("live", false, "verify a snapshot of a running exchange")
 	return func(words []string) error {
 		at, err := where.Find()
 		if err != nil {

@@ -111,8 +111,8 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	stdout, stderr, status := l.verified()
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Regexp(t,
-		`a crash \d+ bytes are left at offset \d+ of \S+\.seg, which no reply revealed and a start cuts: ok`, stdout)
-	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
+		`a crash left \d+ bytes at offset \d+ of \S+\.seg, which no reply revealed and a start removes: ok`, stdout)
+	require.Contains(t, stdout, fmt.Sprintf("; later ones replayed: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
 	// Give an order from before the journal's first record a ref that a later record uses.

@@ -16,7 +16,7 @@ func limitMemory(c *settings.Config, log *slog.Logger) {
 	limit, of := c.MemoryLimit.Bytes(os.ReadFile)
 	switch text := os.Getenv("GOMEMLIMIT"); {
 	case text != "":
-		log.Info("the memory limit is that of the environment, which overrides --memory-limit", "GOMEMLIMIT", text)
+		log.Info("the memory limit is from the environment, which overrides --memory-limit", "GOMEMLIMIT", text)
 	case limit == 0:
 		debug.SetMemoryLimit(math.MaxInt64)
 		log.Info("there is no memory limit")
@@ -25,7 +25,7 @@ func limitMemory(c *settings.Config, log *slog.Logger) {
 		log.Info("the memory limit is set", "bytes", limit, "of", of)
 	}
 	if excess := c.Excess(); excess != "" {
-		log.Warn("the bounds of memory do not fit the limit", "excess", excess)
+		log.Warn("the memory bounds exceed the limit", "excess", excess)
 	}
 }
 

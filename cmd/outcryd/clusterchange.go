@@ -158,7 +158,7 @@ func (c changes) Promote(ctx context.Context, node uint64) error {
 	err := c.change(ctx, core.MemberChange{Promote: []uint64{node}})
 	if r := c.member.replica.Load(); err != nil && r != nil && ctx.Err() == nil {
 		if why := r.Unreached(node); why != "" {
-			err = fmt.Errorf("%w; it is not reached: %s", err, why)
+			err = fmt.Errorf("%w; it cannot be reached: %s", err, why)
 		}
 	}
 	return err
@@ -178,7 +178,7 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 	}
 	status := r.Status()
 	if node == status.Node && status.Role == core.Leader {
-		return fmt.Errorf("node %d leads, so it has not lost its disk; outcry cluster transfer, and stop it first", node)
+		return fmt.Errorf("node %d leads, so it has not lost its disk; run outcry cluster transfer, and stop it first", node)
 	}
 	for _, p := range status.Peers {
 		if p.ID != node || !p.Known {
@@ -199,7 +199,7 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 		}
 	}
 	if address == "" {
-		return fmt.Errorf("node %d is no member, and its address is not given", node)
+		return fmt.Errorf("node %d is not a member, and no address is given", node)
 	}
 	return c.Add(ctx, node, address)
 }
@@ -216,7 +216,7 @@ func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("node %d votes, and answers: a node is replaced that has lost its disk, or is broken. Stop it "+
+			return fmt.Errorf("node %d votes and answers; only a node that is broken or has lost its disk is replaced. Stop it "+
 				"first; or take it out with outcry cluster remove %d", node, node)
 		}
 		select {

@@ -60,5 +60,5 @@ func TestWhoIsAwaitedIsNamed(t *testing.T) {
 		_, err = client.Change(t.Context(), remote.ChangePromote, remote.ClusterChange{Node: 4})
 		return err != nil && strings.Contains(err.Error(), "connection refused")
 	}, patience, lookEvery, "%v", &err)
-	require.ErrorContains(t, err, "; it is not reached: peers: node 4: dial tcp ")
+	require.ErrorContains(t, err, "; it cannot be reached: peers: node 4: dial tcp ")
 }

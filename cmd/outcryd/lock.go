@@ -21,7 +21,7 @@ func (s *server) lockData(ctx context.Context) (*journal.DirLock, error) {
 	if !errors.Is(err, journal.ErrInUse) {
 		return lock, err
 	}
-	s.log.Warn("another process has the data directory; waiting for it to end", "data", s.config.Data,
+	s.log.Warn("another process is using the data directory; waiting for it to end", "data", s.config.Data,
 		"at_most", lockWait.String())
 	for end := time.Now().Add(lockWait); errors.Is(err, journal.ErrInUse) && time.Now().Before(end); {
 		select {

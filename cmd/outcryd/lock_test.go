@@ -33,7 +33,7 @@ func TestAStartWaitsForTheProcessBeforeIt(t *testing.T) {
 	former, err := journal.Lock(strings.TrimPrefix(flags[0], "--data="))
 	require.NoError(t, err)
 	said := 0
-	log := slog.New(slog.NewJSONHandler(&listener{"another process has the data directory", func() {
+	log := slog.New(slog.NewJSONHandler(&listener{"another process is using the data directory", func() {
 		said++
 		require.NoError(t, former.Unlock())
 	}}, nil))

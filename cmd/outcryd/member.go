@@ -147,7 +147,7 @@ func (m *member) peerSecurity() (peers.Security, error) {
 		return peers.Security{}, fmt.Errorf("--peer-cert: %w", err)
 	}
 	if err := certificates.Unfit(); err != nil {
-		s.log.Warn("the other nodes refuse this certificate; a new one is taken as soon as the files have it",
+		s.log.Warn("the other nodes refuse this certificate; a new one is used as soon as the files contain it",
 			"error", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

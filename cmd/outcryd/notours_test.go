@@ -75,7 +75,7 @@ func TestARefusedStartHasChangedNothing(t *testing.T) {
 		"another's":       {data: other, want: "this data directory belongs to another database"},
 		"damaged":         {data: damage(t, g.data(t)), want: "is damaged at offset"},
 		"not there":       {data: t.TempDir(), want: "records that were answered may be lost"},
-		"begins too late": {data: late(t, g.data(t)), want: "the database is older than the journal reaches back"},
+		"begins too late": {data: late(t, g.data(t)), want: "the database is older than the journal's start"},
 		"ends too early": {data: g.data(t), want: "records that were answered may be lost",
 			ahead: settings.AckJournal},
 		"to set aside, damaged": {data: damage(t, g.data(t)), want: "is damaged at offset", ahead: settings.AckPostgres},

@@ -48,7 +48,7 @@ var refusals = []refusal{
 		[]string{"internal/operate/settings/security.go"}},
 	{"records that were answered may be lost", "the journal is not the newest, or gone",
 		"[Lose the journal](PROCEDURES.md#lose-the-journal)", []string{"internal/operate/recovery/database.go"}},
-	{"the database is older than the journal reaches back", "the database is an old copy",
+	{"the database is older than the journal's start", "the database is an old copy",
 		"[Lose Postgres](PROCEDURES.md#lose-postgres)", []string{"internal/operate/recovery/state.go"}},
 	{"this data directory belongs to another database", "`DATABASE_URL` or `OUTCRY_DATA` is wrong", "correct it",
 		[]string{"internal/operate/recovery/state.go"}},

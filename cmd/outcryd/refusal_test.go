@@ -100,7 +100,7 @@ func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(data, "journal", "00000000000000000001.seg"),
 		"segments behind applied_seq are deleted")
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+pgtest.NewDatabase(t)).fails(t),
-		"the database is older than the journal reaches back")
+		"the database is older than the journal's start")
 	start(t, "--data="+data, "--database-url="+database).stop(t)
 }
 

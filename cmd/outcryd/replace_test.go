@@ -28,7 +28,7 @@ func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 	standby := others(nodes, leader)[0]
 	gone := remote.ClusterChange{Node: uint64(standby.number)}
 	_, err := client.Change(t.Context(), remote.ChangeReplace, gone)
-	require.ErrorContains(t, err, fmt.Sprintf("node %d votes, and answers", standby.number))
+	require.ErrorContains(t, err, fmt.Sprintf("node %d votes and answers", standby.number))
 	require.Len(t, leader.view().Members, 3)
 	require.False(t, leader.view().Members[standby.number-1].Outside)
 

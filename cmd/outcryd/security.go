@@ -30,7 +30,7 @@ func (s *server) startSecurity() (err error) {
 			return fmt.Errorf("--tls-cert: %w", err)
 		}
 		if err := g.certificates.Unfit(); err != nil {
-			s.log.Error("clients are likely to refuse the certificate; a new one is taken as soon as the files have it",
+			s.log.Error("clients are likely to refuse the certificate; a new one is used as soon as the files contain it",
 				"error", err)
 		}
 		s.running.Go(func() { g.certificates.Run(ctx) })

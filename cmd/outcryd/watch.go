@@ -86,7 +86,7 @@ func (m *metrics) watch(
 func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
 	m.gauge("outcry_postgres_lag_seconds",
 		"Time since the oldest record that Postgres does not have was synced in the journal, 0 if it has all. "+
-			"Records from before the start count from the start.",
+			"Records older than the start count from the start.",
 		func() float64 { return marks.Lag(p.Applied(), time.Now()).Seconds() })
 }
 
@@ -141,12 +141,12 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return float64(s.Inbox) })
 	add(gauge, "outcry_postgres_lag_records", "Journal records that Postgres does not have yet.",
 		func(s *engine.Stats) float64 { return float64(s.Lag) })
-	add(gauge, "outcry_refs_in_memory", "Refs that memory holds.",
+	add(gauge, "outcry_refs_in_memory", "Refs in memory.",
 		func(s *engine.Stats) float64 { return float64(s.Refs) })
 	add(gauge, "outcry_ref_filter_bytes", "Memory of the filter that knows which refs were never used.",
 		func(s *engine.Stats) float64 { return float64(s.RefFilter) })
 	add(counter, "outcry_refs_repeated_total",
-		"Commands with a used ref that were answered as the first time, since the start.",
+		"Commands that repeated a used ref and got its first answer, since the start.",
 		func(s *engine.Stats) float64 { return float64(s.RefsRepeated) })
 	add(counter, "outcry_refs_asked_total", "Refs that were looked up in Postgres since the start.",
 		func(s *engine.Stats) float64 { return float64(s.RefsAsked) })

@@ -74,7 +74,7 @@ var refusals = []refusal{
 		"systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = " +
 			"balance + 1 WHERE id = '1'\"; " +
 			byHand + database("exchange") + server + "--data=/var/lib/outcry"},
-	{"the database is older than the journal reaches back",
+	{"the database is older than the journal's start",
 		"cd / && runuser -u postgres -- createdb --owner=outcry three; " +
 			byHand + database("three") + server + "--data=/var/lib/outcry"},
 }

@@ -53,7 +53,7 @@ func AddAll(dir string, tokens []Issued) (has int, err error) {
 		case has > 0:
 			return all, nil
 		case len(all)+len(more) > entriesMax:
-			return nil, fmt.Errorf("there are %d tokens, and with %d more there would be over %d: revoke some", len(all),
+			return nil, fmt.Errorf("there are %d tokens, and with %d more there would be more than %d: revoke some", len(all),
 				len(more), entriesMax)
 		}
 		has = len(more)

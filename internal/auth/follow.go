@@ -62,7 +62,7 @@ func follow(ctx context.Context, paths []string, seen []stamp, load, failed func
 		}
 		if err.Error() != last {
 			last = err.Error()
-			log.Error("changed files are not taken over: the previous content stays in use", "error", err)
+			log.Error("changed files are not applied: the previous content stays in use", "error", err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Caller struct {
 
 // errNoOrigin is a bug of the calling transport: a caller from Request sent an order that is to be canceled
 // when its connection ends.
-var errNoOrigin = errors.New("session: an order is to end with its connection, but its caller has none")
+var errNoOrigin = errors.New("session: an order should be canceled with its connection, but its caller has none")
 
 // Request returns a Caller for one request of a transport that does not use Enter. Its orders must not ask to
 // be canceled at the end of a connection (OnDisconnect); Call panics if one does. At most answersMax such

@@ -175,7 +175,7 @@ func NewMetrics() *Metrics {
 		acceptErrors: newCounter("outcry_accept_errors_total",
 			"Connections that could not be accepted, for want of file descriptors or memory."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
-			Help: "How often a client ran into a limit. frame: too large. length_line: it is no length. " +
+			Help: "How often a client ran into a limit. frame: too large. length_line: not a length. " +
 				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
 				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
 				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),

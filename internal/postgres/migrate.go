@@ -73,7 +73,7 @@ func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
 	}
 	tag, err := tx.Exec(ctx, `UPDATE `+table+` SET version = $1 WHERE version = $2`, version, version-1)
 	if err == nil && tag.RowsAffected() != 1 {
-		err = fmt.Errorf("%s has not one row with %d", table, version-1)
+		err = fmt.Errorf("%s must have one row with %d", table, version-1)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: note the schema's version %d: %w", version, err)
@@ -93,7 +93,7 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 	if version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has "+
 			"upgraded it, "+
-			"and only that or a newer one can go on with it (outcryd --version prints what a program reads)",
+			"and only that or a newer one can use it (outcryd --version prints what a program reads)",
 			errUnusable, version, newest)
 	}
 	upgrade := version > 0 && version < newest

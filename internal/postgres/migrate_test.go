@@ -71,7 +71,7 @@ func TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised(t *testing.T) {
 	undone := errors.New("undone")
 	err := pgx.BeginFunc(background, s.conn, func(tx pgx.Tx) error {
 		require.NoError(t, s.conn.raise(background, tx, newest+1))
-		require.ErrorContains(t, s.conn.raise(background, tx, newest+1), "outcry.schema_version has not one row")
+		require.ErrorContains(t, s.conn.raise(background, tx, newest+1), "outcry.schema_version must have one row")
 		return undone
 	})
 	require.ErrorIs(t, err, undone)

@@ -246,7 +246,7 @@ func (s *Store) holder(ctx context.Context) error {
 	case strings.HasPrefix(name, ourPrefix):
 		return fmt.Errorf("postgres: database %q: %w: process %d, %q", database, ErrTaken, pid, name)
 	}
-	return fmt.Errorf("postgres: database %q: a session that is no server, process %d (%q) of role %s, holds its lock",
+	return fmt.Errorf("postgres: database %q: a session of another program, process %d (%q) of role %s, holds its lock",
 		database, pid, name, role)
 }
 

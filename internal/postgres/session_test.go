@@ -155,10 +155,10 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	psql := mustConnect(t, database, "psql")
 	mustExec(t, psql, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
 	_, err := Open(background, database, slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, fmt.Sprintf(`a session that is no server, process %d ("psql")`, psql.PgConn().PID()))
+	require.ErrorContains(t, err, fmt.Sprintf(`a session of another program, process %d ("psql")`, psql.PgConn().PID()))
 	require.False(t, Unusable(err), "it will pass")
 	_, err = s.reconnect(background)
-	require.ErrorContains(t, err, "a session that is no server")
+	require.ErrorContains(t, err, "a session of another program")
 	require.False(t, Unusable(err))
 
 	// A server that holds the lock but has not raised the epoch has not taken the database yet.

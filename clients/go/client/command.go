@@ -260,11 +260,11 @@ func check(commands []Command) error {
 		case c.Shares.Sign() <= 0 && (c.Kind == KindPlace || c.orders()):
 			return fmt.Errorf("client: %v: the number of shares is not more than 0", c)
 		case c.Ref != "" && !validRef(c.Ref):
-			return fmt.Errorf("client: ref %.80q is not 1 to 64 of A-Z a-z 0-9 . _ : -", c.Ref)
+			return fmt.Errorf("client: ref %.80q must have 1 to 64 characters of A-Z a-z 0-9 . _ : -", c.Ref)
 		case c.Ref != "" && c.Kind == KindMakeSymbol:
-			return fmt.Errorf("client: %v: a symbol takes no ref", c)
+			return fmt.Errorf("client: %v: a symbol cannot have a ref", c)
 		case c.Ref != "" && c.ownRef() != &c.Ref && !c.namesOrder():
-			return fmt.Errorf("client: %v: it takes no ref", c)
+			return fmt.Errorf("client: %v: it cannot have a ref", c)
 		case c.namesOrder() && (c.Order == 0) == (c.Ref == ""):
 			return fmt.Errorf("client: %v: an order is named by its number or by its ref", c)
 		case c.creates() != commands[0].creates():

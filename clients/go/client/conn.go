@@ -171,7 +171,7 @@ func refusedToken(reply []byte) error {
 	last := lastWords(answers)
 	switch {
 	case err != nil || last == nil:
-		return &ProtocolError{Text: "the answer to a token is not one"}
+		return &ProtocolError{Text: "the answer to the token is invalid"}
 	case wire.IsUnauthorized(last.Text):
 		return &Unauthorized{Text: last.Text}
 	}
@@ -206,7 +206,7 @@ func (c *Conn) probe() error {
 		return unshown(last)
 	}
 	if len(answers) > 0 {
-		return newProtocolError("there are answers to no command", reply)
+		return newProtocolError("there are answers without a command", reply)
 	}
 	return nil
 }

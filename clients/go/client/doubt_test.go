@@ -28,7 +28,7 @@ func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 		require.Equal(t, &Refused{Sent: buys(1).WithRef("r"), Text: "not now", MaybeDone: true}, refused)
 		require.True(t, MaybeDone(results[0].Err()))
 		require.EqualError(t, refused,
-			"client: account 1 buys 1 SPY at 1 (ref r): refused when it was sent again, whether it was done before is "+
+			"client: account 1 buys 1 SPY at 1 (ref r): refused when it was sent again; whether it was done before is "+
 				"unknown: not now")
 		require.False(t, MaybeDone(results[1].Err()), "a query changes nothing")
 

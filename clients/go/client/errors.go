@@ -33,7 +33,7 @@ type Refused struct {
 // Error returns the exchange's reason and the command.
 func (e *Refused) Error() string {
 	if e.MaybeDone {
-		return fmt.Sprintf("client: %v: refused when it was sent again, whether it was done before is unknown: %s", e.Sent,
+		return fmt.Sprintf("client: %v: refused when it was sent again; whether it was done before is unknown: %s", e.Sent,
 			e.Text)
 	}
 	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
@@ -117,7 +117,7 @@ func newProtocolError(text string, reply []byte) *ProtocolError {
 
 // Error says what is wrong.
 func (e *ProtocolError) Error() string {
-	text := "client: not an answer of an exchange: " + e.Text
+	text := "client: not an answer from an exchange: " + e.Text
 	if e.Reply != "" {
 		text += fmt.Sprintf(": %q", e.Reply)
 	}

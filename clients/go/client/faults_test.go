@@ -304,9 +304,9 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 	for reply, want := range map[string]string{
 		"<error>unknown root element &lt;auth&gt;, only</error>": "the token is refused: unknown root element <auth>, only",
 		"<error>no</error>":        "the exchange closed the connection: no",
-		`<error id="1">no</error>`: "the answer to a token is not one",
-		"<authorised/>":            "the answer to a token is not one",
-		"<authorized/>\n":          "the answer to a token is not one",
+		`<error id="1">no</error>`: "the answer to the token is invalid",
+		"<authorised/>":            "the answer to the token is invalid",
+		"<authorized/>\n":          "the answer to the token is invalid",
 	} {
 		inBubble(t, func(t *testing.T) {
 			_, err := Dial(background, "exchange:1", played(t, Options{Token: token}, func(p *peer) {

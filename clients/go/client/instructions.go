@@ -127,11 +127,11 @@ func (c *Command) checkInstructions() error {
 	case c.COD != "" && c.COD != Cancels && c.COD != Stays:
 		return fmt.Errorf("client: %v: cod %.80q is not yes or no", c, string(c.COD))
 	case !c.orders() && c.Instructions != Instructions{Report: c.Kind == KindAmend && c.Report}:
-		return fmt.Errorf("client: %v: it takes no instructions", c)
+		return fmt.Errorf("client: %v: it cannot have instructions", c)
 	case c.NewRef != "" && c.Kind != KindAmend:
-		return fmt.Errorf("client: %v: only an amend takes a new ref", c)
+		return fmt.Errorf("client: %v: only an amend can have a new ref", c)
 	case c.NewRef != "" && !validRef(c.NewRef):
-		return fmt.Errorf("client: new ref %.80q is not 1 to 64 of A-Z a-z 0-9 . _ : -", c.NewRef)
+		return fmt.Errorf("client: new ref %.80q must have 1 to 64 characters of A-Z a-z 0-9 . _ : -", c.NewRef)
 	case c.After%time.Second != 0 || c.After < 0:
 		return fmt.Errorf("client: %v: %v is not a number of whole seconds", c, c.After)
 	}

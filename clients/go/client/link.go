@@ -188,7 +188,7 @@ func (l *link) read() error {
 		}
 		call := l.next()
 		if call == nil {
-			return newProtocolError("it is a reply to no request", reply)
+			return newProtocolError("it is a reply without a request", reply)
 		}
 		results, err := resultsOf(call.commands, answers)
 		if err != nil {

@@ -150,7 +150,7 @@ func (p *reader) number(name string) Decimal {
 func (p *reader) count(name string) uint64 {
 	n, err := strconv.ParseUint(p.part.Get(name), 10, 63)
 	if err != nil || n == 0 {
-		p.note(fmt.Errorf("%s %.64q is not a number from 1 up", name, p.part.Get(name)))
+		p.note(fmt.Errorf("%s %.64q is not a positive whole number", name, p.part.Get(name)))
 	}
 	return n
 }

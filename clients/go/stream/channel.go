@@ -207,7 +207,7 @@ func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
 	}
 	c.prev, c.book.Seq = h.Seq, h.Seq
 	if sum := c.book.Checksum(); sum != d.Checksum {
-		c.breaks("at seq %d the checksum is %d, and the book has %d", h.Seq, d.Checksum, sum)
+		c.breaks("at seq %d the checksum is %d, but that of the book is %d", h.Seq, d.Checksum, sum)
 		return nil, nil
 	}
 	c.book.InStep, u.Book = true, c.book

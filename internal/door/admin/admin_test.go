@@ -159,7 +159,7 @@ func TestTroubleOverHTTPIsOneMessage(t *testing.T) {
 	for line := range strings.Lines(log.String()) {
 		var l struct{ Level, Msg, Error string }
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
-		require.Equal(t, "WARN the HTTP side has trouble", l.Level+" "+l.Msg)
+		require.Equal(t, "WARN the HTTP side reports an error", l.Level+" "+l.Msg)
 		logged = append(logged, l.Error)
 	}
 	require.GreaterOrEqual(t, len(logged), 2, "the client may try again")

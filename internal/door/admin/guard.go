@@ -179,7 +179,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	status := http.StatusUnauthorized
 	if !errors.Is(why, errNoToken) { // a missing token is not logged: every browser's first request has none
 		answer, slowed := g.options.Tokens.Wrong(r.Context(), r.RemoteAddr)
-		g.options.Log.Info("a request shows no token that is taken",
+		g.options.Log.Info("a request has no valid token",
 			"client", r.RemoteAddr, "error", why, slog.Bool("slowed", slowed))
 		if !answer {
 			w.Header().Set("Retry-After", "1")

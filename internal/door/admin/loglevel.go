@@ -23,7 +23,7 @@ func (o *Options) showLogLevel(w http.ResponseWriter, _ *http.Request) {
 func (o *Options) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, logLevelBytesMax))
 	if err != nil {
-		http.Error(w, "the body did not arrive, or is no level: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "the body did not arrive, or is not a level: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	var level slog.Level

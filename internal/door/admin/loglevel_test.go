@@ -28,7 +28,7 @@ func TestTheLogLevelChangesAtRunTime(t *testing.T) {
 		{"ERROR+1000", 400, "\"ERROR+1000\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
 		{"INFO-1", 400, "\"INFO-1\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
 		{"", 400, "\"\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
-		{strings.Repeat("x", 65), 400, "the body did not arrive, or is no level: http: request body too large\n",
+		{strings.Repeat("x", 65), 400, "the body did not arrive, or is not a level: http: request body too large\n",
 			slog.LevelError, ""},
 		{"INFO", 200, "INFO\n", slog.LevelInfo, "from=ERROR to=INFO"},
 	} {

@@ -63,7 +63,7 @@ func TestAClusterIsChangedByItsLeader(t *testing.T) {
 		{"remove", `{"node":4}`, fmt.Errorf("%w: standby", remote.ErrNotLeading), 503, "remove 4 ",
 			`{"error":"this node does not lead the cluster: standby"}`},
 		{"remove", `{"node":4}`, context.DeadlineExceeded, 503, "remove 4 ",
-			`{"error":"it was not durable within 10s, and is not known to be done; ask again"}`},
+			`{"error":"it was not durable within 10s, and its outcome is unknown; ask again"}`},
 		{"remove", `{}`, nil, 400, "", `{"error":"node 0: nodes are numbered from 1"}`},
 		{"remove", `{"nodes":4}`, nil, 400, "", `{"error":"the change cannot be read: json: unknown field \"nodes\""}`},
 		{"remove", `{"node":4}{}`, nil, 400, "", `{"error":"there is more input after the change"}`},

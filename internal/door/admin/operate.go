@@ -97,12 +97,12 @@ func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 
 // unknown answers a request if it is unknown whether its operation was done.
 func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
-	level, text := slog.LevelError, fmt.Sprintf("it is not known to be done; ask again: %v", err)
+	level, text := slog.LevelError, fmt.Sprintf("whether it was done is unknown; ask again: %v", err)
 	switch gone := r.Context().Err(); {
 	case gone != nil: // the client has disconnected, or its token has ended, so it may not see the answer
 		level = slog.LevelInfo
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("it was not durable within %s, and is not known to be done; ask again", operateTimeout)
+		text = fmt.Sprintf("it was not durable within %s, and its outcome is unknown; ask again", operateTimeout)
 	}
 	o.Log.Log(r.Context(), level, "an operation is not answered", "path", r.URL.Path, who(r), "error", err)
 	answerJSON(w, http.StatusServiceUnavailable, remote.ErrorAnswer{Error: text})
@@ -220,7 +220,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 		return nil, err
 	}
 	a := canceledOf(account, &result)
-	o.Log.Warn("all that an account had open is canceled",
+	o.Log.Warn("all open orders of an account are canceled",
 		"account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
 	return a, nil
 }

@@ -237,7 +237,7 @@ func parseDollars(s string) (exchange.Cash, error) {
 func parseCount(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || strings.HasPrefix(s, "+") {
-		return 0, fmt.Errorf("%.64q is not a number from 1 up", s)
+		return 0, fmt.Errorf("%.64q is not a positive whole number", s)
 	}
 	return n, nil
 }

@@ -73,7 +73,7 @@ func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{account: exchange.AccountRulesResult{Reason: exchange.NoRoomToCancel}}, "limits?account=1&open=1", 503,
 			`{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
 		{fakeExchange{err: errors.New("the disk is gone")}, "limits?account=1&open=1", 503,
-			`{"error":"it is not known to be done; ask again: the disk is gone"}`, "level=ERROR"},
+			`{"error":"whether it was done is unknown; ask again: the disk is gone"}`, "level=ERROR"},
 	} {
 		*x = c.came
 		log.Reset()
@@ -120,8 +120,8 @@ func TestWrongRulesAreNamed(t *testing.T) {
 		"symbol?sym=A&tick=1&tick=2":       "tick is given 2 times",
 		"limits?account=1&shares=many":     `shares: amount \"many\" is not a decimal number`,
 		"limits?account=1&notional=0":      `notional: \"0\" is not more than 0`,
-		"limits?account=1&open=-1":         `open: \"-1\" is not a number from 1 up`,
-		"limits?account=1&open=1.5":        `open: \"1.5\" is not a number from 1 up`,
+		"limits?account=1&open=-1":         `open: \"-1\" is not a positive whole number`,
+		"limits?account=1&open=1.5":        `open: \"1.5\" is not a positive whole number`,
 		"limits?account=1&open=1&stp=None": `stp: stp \"None\" is not one of newest, oldest, both`,
 	} {
 		response, body := do(t, s, "POST", "/admin/"+path, "")

@@ -14,6 +14,6 @@ func troubleLog(to *slog.Logger) *log.Logger { return log.New(trouble{to}, "", 0
 type trouble struct{ to *slog.Logger }
 
 func (t trouble) Write(line []byte) (int, error) {
-	t.to.Warn("the HTTP side has trouble", "error", string(bytes.TrimSpace(line)))
+	t.to.Warn("the HTTP side reports an error", "error", string(bytes.TrimSpace(line)))
 	return len(line), nil
 }

@@ -152,19 +152,19 @@ var documentedErrors = []struct {
 	*Error
 	when string
 }{
-	{errNoKey, "the key is absent, or none by its form"},
+	{errNoKey, "the key is absent or malformed"},
 	{errUnknownKey, "there is no such key, it was revoked or has expired, or there is no such account"},
 	{errSignature, "the signature is not the key's"},
 	{errTooOld, "the timestamp is older than recvWindow"},
 	{errTooNew, "the timestamp is more than a second ahead"},
 	{errWindow, "recvWindow is too large"},
 	{illegal("quantity", legalDecimal), "not a decimal; likewise client ids and whole numbers"},
-	{bad(-1101, "Duplicate values for a parameter detected."), "a parameter is there twice"},
+	{bad(-1101, "Duplicate values for a parameter detected."), "a parameter is given twice"},
 	{missing("symbol"), "a parameter is absent"},
 	{notBoth("origClientOrderId", "orderId"), "both are absent"},
 	{unneeded("timeInForce"), "one too many: timeInForce with MARKET or LIMIT_MAKER, price with " +
 		"MARKET, and what is not offered"},
-	{bad(-1111, "Parameter 'price' has too much precision."), "more than eight digits behind the point"},
+	{bad(-1111, "Parameter 'price' has too much precision."), "more than eight digits after the point"},
 	{errTimeInForce, ""},
 	{errOrderType, ""},
 	{errSide, ""},
@@ -172,12 +172,12 @@ var documentedErrors = []struct {
 	{errSymbol, ""},
 	{notValid("newOrderRespType"), "none of its values; likewise other parameters"},
 	{bad(-1013, "Invalid quantity."), "0, or out of range; likewise the price"},
-	{errCancelUnknown, "what is to be canceled is not open, or not the account's"},
+	{errCancelUnknown, "the order to cancel is not open, or not the account's"},
 	{errNoOrder, "the account has no such order at the symbol"},
 	{errReplaceFailed, "data says what became of both halves: the old order stands, unless it was not open"},
 	{errReplacePartly, "data says what became of both halves"},
 	{errRate, "more than an account or an address may send"},
 	{errListenKey, "POST, PUT or DELETE of userDataStream"},
-	{errNow, "surely not done; try again"},
+	{errNow, "certainly not done; try again"},
 	{errUnknown, "try again with the same client id, which is done once"},
 }

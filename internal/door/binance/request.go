@@ -129,7 +129,7 @@ func (d *Door) isThere(q *request) *Error {
 // wrong refuses a request with an invalid key or signature. It delays the answer if the address sends many of them.
 func (d *Door) wrong(q *request, why error) *Error {
 	answer, slowed := d.options.Keys.Wrong(q.ctx, q.address)
-	d.options.Log.Info("a request shows no key that is taken, or no signature of it",
+	d.options.Log.Info("a request has no valid key, or no valid signature",
 		"client", q.address, "error", why, "slowed", slowed)
 	switch {
 	case !answer:

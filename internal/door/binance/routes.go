@@ -35,7 +35,7 @@ func init() { // not an initializer of routes, because the functions in the tabl
 		{"GET", "depth", "depth", false, "symbol [limit ≤ 5000]", "the best levels", (*Door).depth},
 		{"GET", "trades", "trades.recent", false, "symbol [limit ≤ 1000]", "the newest trades", (*Door).trades},
 		{"GET", "aggTrades", "trades.aggregate", false, "symbol [fromId startTime endTime limit ≤ 1000]",
-			"trades that are in memory, each for itself", (*Door).aggTrades},
+			"trades that are in memory, each separately", (*Door).aggTrades},
 		{"GET", "klines", "klines", false, "symbol interval [startTime endTime limit ≤ 1000]",
 			"candles of 1s, 1m, 5m, 1h, 1d; empty ones are left out", (*Door).klines},
 		{"GET", "ticker/24hr", "ticker.24hr", false, "[symbol symbols]", "totals of the last 24 hours, by whole hours",
@@ -50,7 +50,7 @@ func init() { // not an initializer of routes, because the functions in the tabl
 			"cancels an order", (*Door).cancelOrder},
 		{"POST", "order/cancelReplace", "order.cancelReplace", true, orderParams +
 			" cancelReplaceMode cancelOrderId or cancelOrigClientOrderId [cancelNewClientOrderId]",
-			"an order in the place of another one", (*Door).cancelReplace},
+			"an order in place of another one", (*Door).cancelReplace},
 		{"GET", "openOrders", "openOrders.status", true, "[symbol]", "open orders", (*Door).openOrders},
 		{"DELETE", "openOrders", "openOrders.cancelAll", true, "symbol", "cancels the open orders of a symbol",
 			(*Door).cancelOpen},

@@ -31,7 +31,7 @@ func (r *reader) join(n streamName) (leave func(), err error) {
 func (r *reader) FlushSoon() { r.conn.FlushSoon() }
 
 // End implements fanout.Reader. Clients connect again.
-func (r *reader) End() { r.conn.Close(websocket.CodeGoingAway, "there is no market data any more") }
+func (r *reader) End() { r.conn.Close(websocket.CodeGoingAway, "market data is no longer available") }
 
 // newEncoder returns the encoder of a stream. Streams that send at intervals do so at the same moments after began, so
 // that a connection writes their events together.

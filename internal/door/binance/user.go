@@ -58,5 +58,5 @@ func (u *userStream) Flush() { u.conn.Flush() }
 
 // End implements accounts.Listener.
 func (u *userStream) End(error) {
-	u.conn.Close(websocket.CodeGoingAway, "there is no view of accounts any more")
+	u.conn.Close(websocket.CodeGoingAway, "the view of accounts is no longer available")
 }

@@ -71,7 +71,7 @@ func stateName(s exchange.OrderStatus) string {
 	case exchange.StatusReplaced:
 		return "replaced"
 	}
-	panic("rpc: an order is in no state")
+	panic("rpc: an order has no state")
 }
 
 // whyName returns the name of a cancel's cause in messages.
@@ -90,7 +90,7 @@ func whyName(w exchange.WhyCanceled) string {
 	case exchange.CanceledByOwner, exchange.NotCanceled: // NotCanceled: from a database older than causes
 		return "cancel"
 	}
-	panic("rpc: an order is canceled for no reason")
+	panic("rpc: a canceled order has no reason")
 }
 
 // memberOrders appends the member orders: orders without their fills.

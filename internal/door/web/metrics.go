@@ -15,9 +15,9 @@ func NewMetrics() *Metrics {
 		readers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_stream_readers",
 			Help: "Readers of the market data stream."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_refused_total",
-			Help: "Readers of the stream that were not taken because there were as many as there may be."}),
+			Help: "Readers of the stream that were refused because the maximum number was connected."}),
 		cutOff: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_cut_off_total",
-			Help: "Readers of the stream that were cut off because they took nothing."}),
+			Help: "Readers of the stream that were cut off because they read nothing."}),
 	}
 }
 

@@ -24,8 +24,8 @@ func NewMetrics() *Metrics {
 		cut: counter("outcry_websocket_cut_total",
 			"WebSocket connections that were cut because their clients were too slow for their subscriptions."),
 		dead: counter("outcry_websocket_dead_total",
-			"WebSocket connections that were ended because their clients showed no life."),
-		writes: counter("outcry_websocket_writes_total", "Writes to WebSocket connections: each has all frames that waited."),
+			"WebSocket connections that were closed because their clients did not respond."),
+		writes: counter("outcry_websocket_writes_total", "Writes to WebSocket connections: each sends all waiting frames."),
 		bytes:  counter("outcry_websocket_sent_bytes_total", "Bytes sent to WebSocket connections."),
 	}
 }

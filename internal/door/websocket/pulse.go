@@ -38,7 +38,7 @@ func (c *Conn) beat() {
 	stuck := now.waiting && last.waiting && now.taken == last.taken
 	if last.began && (deaf || stuck) {
 		c.server.options.Metrics.dead.Inc()
-		c.server.options.Log.Info("a WebSocket connection shows no life", "client", c.remote)
+		c.server.options.Log.Info("the client of a WebSocket connection does not respond", "client", c.remote)
 		c.abort()
 		return
 	}

@@ -232,5 +232,5 @@ var (
 
 	// errLeftOut is wrapped by the error of a server that cannot make each write durable; the server is
 	// left out.
-	errLeftOut = errors.New("not usable as an anchor")
+	errLeftOut = errors.New("cannot be used as an anchor")
 )

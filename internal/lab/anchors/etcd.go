@@ -63,7 +63,7 @@ func (e *etcd) revision(ctx context.Context) (n uint64, err error) {
 	b, err := io.ReadAll(io.LimitReader(reply.Body, 1<<20))
 	m := etcdRevision.FindSubmatch(b)
 	if err != nil || m == nil {
-		return 0, fmt.Errorf("etcd says no revision: %.300q (%w)", b, err)
+		return 0, fmt.Errorf("etcd reports no revision: %.300q (%w)", b, err)
 	}
 	_, err = fmt.Sscan(string(m[1]), &n)
 	return n, err

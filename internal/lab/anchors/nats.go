@@ -42,7 +42,7 @@ func startNATS(ctx context.Context, dir string) (server, error) {
 	reply, err := n.request(ctx, "$JS.API.STREAM.CREATE.ANCHOR", `{"name":"ANCHOR","subjects":["anchor.*"],`+
 		`"retention":"limits","storage":"file","num_replicas":1,"max_consumers":-1,"max_msgs":-1,"max_bytes":-1}`)
 	if err == nil && strings.Contains(reply, `"error"`) {
-		err = fmt.Errorf("the stream is not made: %.300s", reply)
+		err = fmt.Errorf("the stream was not created: %.300s", reply)
 	}
 	if err != nil {
 		n.stop()

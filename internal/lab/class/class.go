@@ -197,7 +197,7 @@ func (o *Options) say(all bool) {
 		o.First+o.Students-1, phrase.List(with, "and"))
 	fmt.Fprintf(o.Out, "tokens are in %s, which only you can read; the first is yours, of scope admin\n", o.CSV)
 	if !all {
-		fmt.Fprintf(o.Out, "some of them were revoked, and stay so; outcry token list shows those that are good\n")
+		fmt.Fprintf(o.Out, "some of them were revoked, and stay revoked; outcry token list shows the valid ones\n")
 	}
 }
 
@@ -251,7 +251,7 @@ func requireNone(ctx context.Context, x *api.Client, accounts []string) error {
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("%s: account %s is there already, and %d of the others; nothing is changed: choose others "+
+		return fmt.Errorf("%s: account %s already exists, and %d of the others; nothing was changed: choose others "+
 			"with --first, or reset the exchange with outcry-lab class reset", x.Stats().Addr, there[0], len(there)-1)
 	}
 	return nil

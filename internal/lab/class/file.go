@@ -34,12 +34,12 @@ func (o *Options) tokens() (class []auth.Issued, isNew bool, err error) {
 		return class, true, err
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%s is there, and is not the file of a class: %w; choose another with --csv",
+		return nil, false, fmt.Errorf("%s exists, but is not the file of a class: %w; choose another with --csv",
 			o.CSV, err)
 	}
 	first, last := class[1].Note, class[len(class)-1].Note
 	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
-		return nil, false, fmt.Errorf("%s is there, of a class with %s, %s to %s: give the same ones, or another --csv",
+		return nil, false, fmt.Errorf("%s exists, for a class with %s, %s to %s: give the same ones, or another --csv",
 			o.CSV, phrase.Number(len(class)-1, "account"), first, last)
 	}
 	return class, false, nil

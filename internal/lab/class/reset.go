@@ -56,7 +56,7 @@ func (r *reset) run() error {
 		if err := os.Rename(r.fresh, r.data); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.Stdout, "a former reset is finished: %s is empty except for its tokens\n", r.data)
+		fmt.Fprintf(r.Stdout, "an earlier reset is completed: %s is empty except for its tokens\n", r.data)
 		return durable.Dir(filepath.Dir(r.data))
 	}
 	if err := r.check(); err != nil {
@@ -112,10 +112,10 @@ func (r *reset) check() error {
 		return err
 	}
 	if before, _ := filepath.Glob(r.data + "-*-*"); len(before) >= keptMax {
-		return fmt.Errorf("there are %d former exchanges, %s and on: remove some", len(before), before[0])
+		return fmt.Errorf("there are %d earlier exchanges, from %s on: remove some", len(before), before[0])
 	}
 	if _, err := os.Lstat(r.kept); !errors.Is(err, os.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s is there already: wait a second", r.kept), err)
+		return errors.Join(fmt.Errorf("%s already exists: wait a second", r.kept), err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (o *Options) Check() error {
 			return err
 		}
 		if seen[sym] {
-			return fmt.Errorf("symbol %s is there twice", sym)
+			return fmt.Errorf("symbol %s is given twice", sym)
 		}
 		seen[sym] = true
 	}

@@ -64,6 +64,6 @@ func TestAHiddenCaseIsNotNamedByOthers(t *testing.T) {
 		cases[0].Hidden = true
 		r, err := graded(t.Context(), s, Options{Cases: cases})
 		require.NoError(t, err)
-		require.Equal(t, "fail Not run: the server answers nothing since a hidden case.", outcomes(r)["create/two"])
+		require.Equal(t, "fail Not run: the server has not answered since a hidden case.", outcomes(r)["create/two"])
 	})
 }

@@ -246,7 +246,7 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 		return took, false // the case may have failed only because ctx ended
 	}
 	if outcome.Status == script.Fail && took >= timed.Time && timed.Time < r.p.limit(c) {
-		outcome.Message += " It had no more, since others of its group took so long."
+		outcome.Message += " It had no more time, since other cases of its group took so long."
 	}
 	if outcome.Trouble || c.Risk > 0 || c.Group == durabilityGroup {
 		r.revive(ctx, c, &outcome)
@@ -266,7 +266,7 @@ func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Out
 	}
 	if outcome.Status == script.Pass {
 		outcome.Status, outcome.Share = script.Fail, 0
-		outcome.Message = "After this the server answered nothing any more."
+		outcome.Message = "After this the server no longer answered."
 	}
 	back := false
 	if r.o.Target.CanKill() {
@@ -279,7 +279,7 @@ func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Out
 	}
 	if !back && ctx.Err() == nil {
 		r.mu.Lock()
-		r.dead = fmt.Sprintf("Not run: the server answers nothing since %s.", r.nameOf(c))
+		r.dead = fmt.Sprintf("Not run: the server has not answered since %s.", r.nameOf(c))
 		r.mu.Unlock()
 	}
 }

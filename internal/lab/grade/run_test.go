@@ -263,7 +263,7 @@ func TestAServerThatCannotBeKilledHasThreeSecondsMore(t *testing.T) {
 		cases := named("frames/0", "create/one", "create/two", "money/0", "form/echo")
 		r, err := graded(t.Context(), s, Options{Cases: cases})
 		require.NoError(t, err)
-		const why = "fail Not run: the server answers nothing since create/one."
+		const why = "fail Not run: the server has not answered since create/one."
 		require.Equal(t, map[string]string{"frames/0": "pass", "create/one": "fail no reply", "create/two": why,
 			"money/0": why, "form/echo": "pass"}, outcomes(r))
 		require.Equal(t, []string{"0.0 start", "0.0 ask", "0.0 ask", "1.0 ask", "4.0 ask", "4.0 close"}, s.events)
@@ -304,7 +304,7 @@ func TestAServerThatIsDownIsStartedAnew(t *testing.T) {
 		r, err := graded(t.Context(), s, Options{Cases: named("create/one", "create/two", "limits/doctype!3")})
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"create/one": "part", "create/two": "pass",
-			"limits/doctype": "fail After this the server answered nothing any more."}, outcomes(r))
+			"limits/doctype": "fail After this the server no longer answered."}, outcomes(r))
 		require.Equal(t, []string{"2.0 start", "2.0 ask", "2.0 ask", "3.0 ask", "3.0 kill", "5.0 start", "5.0 ask",
 			"5.0 ask", "6.0 ask", "6.0 kill", "8.0 start", "8.0 ask", "8.0 close"}, s.events)
 		require.Equal(t, 2, r.Restarts)
@@ -323,7 +323,7 @@ func TestAServerThatDoesNotComeBackIsNotAskedAgain(t *testing.T) {
 			}}}
 		r, err := graded(t.Context(), s, Options{Cases: named("create/one", "create/two")})
 		require.NoError(t, err)
-		require.Equal(t, "fail Not run: the server answers nothing since create/one.", outcomes(r)["create/two"])
+		require.Equal(t, "fail Not run: the server has not answered since create/one.", outcomes(r)["create/two"])
 		require.Equal(t, []string{"create/one"}, s.played)
 	})
 }

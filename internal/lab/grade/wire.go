@@ -16,7 +16,7 @@ const durabilityGroup = "durability"
 
 // loadCase is the case of the group load.
 var loadCase = &script.Case{Name: loadGroup + "/throughput", Group: loadGroup, Rule: "5",
-	Tell:   "The server answers many orders a second, beside what this machine can do at all.",
+	Tell:   "The server answers many orders per second, relative to what this machine can do.",
 	Points: 1, Time: 3*throughput.DurationUsual + 10*time.Second}
 
 // A run's salt is the time in tenths of a second. If the server already has accounts of that salt, the next salt is

@@ -97,7 +97,7 @@ func (v *verdict) judge(o order, now *client.Result) error {
 		r.Example = fmt.Sprintf("order %v was accepted, and now: %s", o.id, now.Refused.Text)
 	case o.sure && found != o.id:
 		r.Doubled++
-		r.Example = fmt.Sprintf("%v is order %v, and %v was told", now.Command, found, o.id)
+		r.Example = fmt.Sprintf("%v is order %v, but the reply said %v", now.Command, found, o.id)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (x *ownExchange) ready(ctx context.Context, log io.Reader) (addr string, er
 	for last := ""; ; last = line.Msg + ": " + line.Error {
 		line.Msg, line.Error = "", ""
 		if err := lines.Decode(&line); err != nil {
-			return "", errors.Join(fmt.Errorf("%s ended before it was ready, and said last: %s", x.cmd.Path, last), ctx.Err())
+			return "", errors.Join(fmt.Errorf("%s ended before it was ready; its last output: %s", x.cmd.Path, last), ctx.Err())
 		}
 		if line.Msg == "ready" {
 			return line.XML, nil

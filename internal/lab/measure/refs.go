@@ -76,7 +76,7 @@ func printResult(stdout io.Writer, r *load.Traded) {
 	}
 	fmt.Fprintf(w, "latency\tp50 %s, p99 %s, p99.9 %s, longest %s\n", ms(r.Quantile(0.5)), ms(r.Quantile(0.99)),
 		ms(r.Quantile(0.999)), ms(r.Quantile(1)))
-	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the begin\n", ms(r.Longest.Length),
+	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the start\n", ms(r.Longest.Length),
 		r.Longest.From.Seconds())
 	fmt.Fprintf(w, "failovers\t%d; %d connections made again, %d orders sent again\n", r.Failovers, r.Reconnects,
 		r.SentAgain)
@@ -86,7 +86,7 @@ func printResult(stdout io.Writer, r *load.Traded) {
 		fmt.Fprintf(w, "\tfor example: %s\n", r.Example)
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(w, "\t%d numbers between these orders are of other orders: others traded, or orders were done twice\n",
+		fmt.Fprintf(w, "\t%d numbers between these orders are of other orders: others traded, or orders ran twice\n",
 			r.Others)
 	}
 }

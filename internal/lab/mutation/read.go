@@ -68,7 +68,7 @@ func (m *Mutation) addLine(key, value, line string) (err error) {
 			e.New += strings.TrimPrefix(line[1:], " ") + "\n"
 		}
 	default:
-		err = fmt.Errorf("%q is nothing that a mutation has", key)
+		err = fmt.Errorf("%q is not a field of a mutation", key)
 	}
 	return err
 }

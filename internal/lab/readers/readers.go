@@ -102,7 +102,7 @@ func (r *Report) Write(w io.Writer) {
 			spread(r.Micros[one.k]), 100*cost, verdict, 100*one.most)
 	}
 	fmt.Fprintf(w, "an idle connection took up to %d KiB; readers received %d messages\n", r.IdleKiB, r.Messages)
-	fmt.Fprintf(w, "the reader that stood still was cut: %s\n", r.Slow)
+	fmt.Fprintf(w, "the stalled reader was disconnected: %s\n", r.Slow)
 }
 
 // spread formats the minimum and maximum of a list.
@@ -334,7 +334,7 @@ func (r *run) awaitCut(ctx context.Context, slow *load.Socket) error {
 		return fmt.Errorf("readers: the reader that stopped reading got no reason for its disconnect: %w", err)
 	}
 	if code != codeTooSlow || !strings.HasPrefix(reason, "too slow: ") {
-		return fmt.Errorf("readers: the one that stood still was cut with %d %q", code, reason)
+		return fmt.Errorf("readers: the stalled reader was disconnected with %d %q", code, reason)
 	}
 	r.Slow = reason
 	return nil

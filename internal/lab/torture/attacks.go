@@ -69,11 +69,11 @@ func attacks() []attack {
 		{name: "abuse-history", about: "queries of old orders while Postgres is frozen, and an order after them",
 			auth: true, flags: []setting{{"--closed-orders=%d", sized{10, 10}}}, run: (*server).abuseHistory},
 		{name: "abuse-lost", about: "connections to Postgres are lost, and its sessions live on", run: (*server).abuseLost},
-		{name: "abuse-sessions", about: "sessions are ended, and the role has timeouts that no batch keeps",
+		{name: "abuse-sessions", about: "sessions are ended, and the role has timeouts that no batch can meet",
 			run: (*server).abuseSessions},
 		{name: "abuse-lock", about: "a session locks a table as CREATE INDEX does; the exchange is restarted during the lock",
 			restarts: true, run: (*server).abuseLock},
-		{name: "abuse-hosts", about: "requests of foreign hosts, as after DNS rebinding", run: (*server).abuseHosts},
+		{name: "abuse-hosts", about: "requests with foreign hosts, as after DNS rebinding", run: (*server).abuseHosts},
 	}
 }
 

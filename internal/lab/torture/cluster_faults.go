@@ -25,7 +25,7 @@ var clusterFaults = []fault[*cluster]{
 	{name: "alone", short: 1, long: 20, about: "the leader sees no other node", judged: true, inject: (*cluster).alone},
 	{name: "sees-one", long: 20, about: "the leader sees one other node, which sees both",
 		judged: true, inject: (*cluster).seesOne},
-	{name: "one-way", short: 1, long: 20, about: "packets of the leader to the others are lost, not theirs to it",
+	{name: "one-way", short: 1, long: 20, about: "packets from the leader to the others are lost, but not those to it",
 		judged: true, inject: (*cluster).oneWay},
 	{name: "flapping", short: 1, long: 10, about: "a standby's link goes down and up repeatedly",
 		judged: true, inject: (*cluster).flapping},

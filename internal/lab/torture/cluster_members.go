@@ -87,7 +87,7 @@ func (c *cluster) loseDisk(ctx context.Context) error {
 	}
 	for end := time.Now().Add(refusedFor); time.Now().Before(end); {
 		if v, err := n.look(ctx); err == nil && (v.Role == leads || v.Role == "standby" && v.Leader != 0) {
-			return fmt.Errorf("node %d has lost its disk, and is let in: %+v", n.number, v)
+			return fmt.Errorf("node %d has lost its disk, but is accepted: %+v", n.number, v)
 		}
 		if err := wait(ctx, poll); err != nil {
 			return err

@@ -37,7 +37,7 @@ func (e *examination) checkDatabase(ctx context.Context) {
 		dir := filepath.Join(e.Data, "postgres")
 		if _, err := os.Stat(filepath.Join(dir, "data")); errors.Is(err, os.ErrNotExist) {
 			e.found("postgres", OK, "",
-				"there is no local cluster yet; the first start makes one, or name a database with --database-url")
+				"there is no local cluster yet; the first start creates one, or name a database with --database-url")
 			return
 		}
 		var err error
@@ -130,7 +130,7 @@ func (e *examination) checkWAL(mib string, isLocal bool) {
 	if err != nil {
 		return // checkDisk has reported it
 	}
-	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log finds none",
+	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log has none",
 		"%d MiB, and %s are free", n, bytesOf(d.free))
 }
 
@@ -161,7 +161,7 @@ func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 		e.unknown("schema", err)
 		return
 	case version == 0:
-		e.found("schema", OK, "", "the database holds no exchange yet; the first start makes one")
+		e.found("schema", OK, "", "the database holds no exchange yet; the first start creates one")
 		return
 	case version > newest:
 		e.found("schema", Bad, "use the version of outcry that the server has", "version %d, this program knows up to %d",

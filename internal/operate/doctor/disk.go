@@ -59,7 +59,7 @@ func (e *examination) existing() string {
 func (e *examination) checkDirectory() {
 	info, err := os.Stat(e.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		e.found("directory", OK, "", "%s is not there; the first start makes it", e.Data)
+		e.found("directory", OK, "", "%s does not exist; the first start creates it", e.Data)
 		return
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (e *examination) checkCache(dir string, p50 time.Duration) {
 	}
 	grade := gradeIf(cache == "write through" && p50 < 100*time.Microsecond, Warn)
 	e.found("write cache", grade,
-		"the kernel does not flush this device, and it answers faster than most media write: be sure that its cache "+
+		"the kernel does not flush this device, and it answers faster than most media write: make sure that its cache "+
 			"survives a power cut, "+
 			"or set it to write back in "+queue+"write_cache", "the kernel treats the device's cache as %q", cache)
 }

@@ -219,7 +219,7 @@ func TestTheRealMachineIsLookedAt(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(inMemory) })
 	all = examined(t, thisMachine(), Options{Data: filepath.Join(inMemory, "not", "there")})
 	requireFound(t, all["file system"], Bad, "tmpfs, of "+inMemory, "in memory")
-	require.Contains(t, all["directory"].Value, "the first start makes it")
+	require.Contains(t, all["directory"].Value, "the first start creates it")
 }
 
 func TestTheDataDirectoryIsLookedAt(t *testing.T) {
@@ -433,7 +433,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	ready, forbidden = http.StatusOK, true
 	all = examined(t, healthy(), o)
 	requireFound(t, all["server"], OK, "200", "")
-	requireFound(t, all["server version"], Warn, "/metrics says 403", "of the scope read")
+	requireFound(t, all["server version"], Warn, "/metrics answers 403", "of the scope read")
 	s.Close()
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "refused", "start outcryd")
 }
@@ -456,7 +456,7 @@ func TestAServerWithTLSIsAsked(t *testing.T) {
 	o := Options{HTTP: s.Listener.Addr().String(), Token: "T", TLS: &tls.Config{RootCAs: authorities}}
 	all := examined(t, healthy(), o)
 	requireFound(t, all["server"], OK, "/readyz says 200", "")
-	requireFound(t, all["server version"], Warn, "/metrics says 302", "")
+	requireFound(t, all["server version"], Warn, "/metrics answers 302", "")
 	require.Equal(t, []string{"Bearer T", "Bearer T"}, shown)
 	o.TLS = &tls.Config{}
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "certificate", "start outcryd")

@@ -50,7 +50,7 @@ func (e *examination) watchClock() (stop func()) {
 		}
 		if !c.synced {
 			e.found("clock", Warn,
-				"the times in replies and reports drift: run chrony or systemd-timesyncd, or be sure that the host keeps the "+
+				"the times in replies and reports drift: run chrony or systemd-timesyncd, or make sure that the host keeps the "+
 					"clock", "the kernel's clock is not synchronized")
 			return
 		}
@@ -87,7 +87,7 @@ func (e *examination) checkLimits() {
 		return
 	}
 	e.found("listen backlog", gradeIf(backlog < backlogMin, Warn),
-		fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once have to try again", 4*backlogMin),
+		fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once must try again", 4*backlogMin),
 		"net.core.somaxconn is %d", backlog)
 }
 

@@ -58,11 +58,11 @@ func (e *examination) checkServer(ctx context.Context) {
 		e.unknown("server version", err)
 		return
 	case forbidden(status):
-		e.found("server version", Warn, "give a token of the scope read", "/metrics says %d: the token may not read it",
+		e.found("server version", Warn, "give a token of the scope read", "/metrics answers %d: the token may not read it",
 			status)
 		return
 	case status != http.StatusOK:
-		e.unknown("server version", fmt.Errorf("/metrics says %d", status))
+		e.unknown("server version", fmt.Errorf("/metrics answers %d", status))
 		return
 	}
 	m := parseMetrics(body)

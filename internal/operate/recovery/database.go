@@ -136,6 +136,6 @@ var errJournalLost = errors.New("records that were answered may be lost")
 func journalLost(dir string, reaches uint64, p postgres.Position) error {
 	return fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: %w, "+
 		"if they are not in the database. Bring back the data directory that was used with this database, "+
-		"or go on from the database's state with --accept-journal-loss",
+		"or continue from the database's state with --accept-journal-loss",
 		p.Applied, dir, reaches, errJournalLost)
 }

@@ -90,7 +90,7 @@ func judgeMember(c *settings.Config, j *journal.Journal, p postgres.Position) er
 		err = foreignJournal(c.JournalDir(), j.ID(), p)
 	case first > p.Applied+1:
 		err = fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
-			"the database is older than the journal reaches back. Restore this node with outcry cluster replace",
+			"the database is older than the journal's start. Restore this node with outcry cluster replace",
 			p.Applied, c.JournalDir(), first)
 	case last < p.Applied:
 		err = fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: "+

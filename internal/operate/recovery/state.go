@@ -116,7 +116,7 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 		return false, foreignJournal(c.JournalDir(), found.ID, p)
 	case found.First > p.Applied+1:
 		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
-			"the database is older than the journal reaches back. Restore a newer backup of it",
+			"the database is older than the journal's start. Restore a newer backup of it",
 			p.Applied, c.JournalDir(), found.First)
 	case (foreign || found.Last < p.Applied) && !mayLose:
 		return false, journalLost(c.JournalDir(), found.Last, p)

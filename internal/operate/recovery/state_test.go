@@ -14,7 +14,7 @@ import (
 func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 	ours, other := [16]byte{1}, [16]byte{2}
 	const refuse, lost, older = "this data directory belongs to another database", "records that were answered may be " +
-		"lost", "the database is older than the journal reaches back"
+		"lost", "the database is older than the journal's start"
 	none := journal.Summary{}
 	of := func(id [16]byte, first, last uint64) journal.Summary {
 		return journal.Summary{ID: id, Segments: 1, First: first, Last: last}

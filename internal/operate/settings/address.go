@@ -33,10 +33,10 @@ func Address(text, port string) (string, error) {
 			return "", errors.New("the bracket of the IPv6 address is not closed")
 		}
 		if _, err := netip.ParseAddr(text[1:end]); err != nil {
-			return "", errors.New("what stands in brackets must be an IPv6 address")
+			return "", errors.New("the brackets must contain an IPv6 address")
 		}
 		if given, hasPort = strings.CutPrefix(text[end+1:], ":"); given != "" && !hasPort {
-			return "", errors.New("after the bracket comes nothing, or a colon and the port")
+			return "", errors.New("only a colon and the port may follow the bracket")
 		}
 		host = text[1:end]
 	case strings.Count(text, ":") > 1:

@@ -180,7 +180,7 @@ func (c *Config) check() error {
 	}
 	if least := frameCost * c.FrameBytesMax; c.MemoryMax < least {
 		return wrong("max-memory",
-			"%d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded",
+			"%d: must be at least %d, %d times --max-frame: a frame may need that much while it is decoded",
 			c.MemoryMax, least, frameCost)
 	}
 	return nil

@@ -70,7 +70,7 @@ var table = []row{
 		help: "listen beyond this machine without --auth and --tls-client-ca: anyone who reaches it can trade for anyone"},
 	{flag: "probes-open", at: func(c *Config) any { return &c.ProbesOpen }, initial: false,
 		help: "answer GET /readyz and /healthz without a token too, with their status and no text: for load balancers " +
-			"and Kubernetes, which can send none"},
+			"and Kubernetes, which cannot send one"},
 	{flag: "http-hosts", at: func(c *Config) any { return &c.HTTPHosts }, initial: "",
 		help: "host `names`, separated by commas, by which clients reach the HTTP side, besides localhost; " +
 			"without --auth, requests for other names are refused; IP addresses always work"},
@@ -92,18 +92,18 @@ var table = []row{
 
 	// The cluster that this server is a node of, if any.
 	{flag: "node", at: func(c *Config) any { return &c.Node }, initial: 0,
-		help: "`number` of this node in its cluster; 0 for a server alone"},
+		help: "`number` of this node in its cluster; 0 for a server without a cluster"},
 	{flag: "peers", at: func(c *Config) any { return &c.Peers }, initial: Peers(nil),
 		help: "all `nodes` of the cluster as 1=HOST:PORT,2=HOST:PORT,…, the same list everywhere: where they reach each " +
 			"other; 3 or 5 are best"},
 	{flag: "join", at: func(c *Config) any { return &c.Join }, initial: false,
-		help: "a new node waits until a cluster adds it, instead of founding one; without effect later"},
+		help: "a new node waits until a cluster adds it, instead of founding one; no effect later"},
 	{flag: "peer-cert", at: func(c *Config) any { return &c.PeerCert }, initial: "",
 		help: "`file` with this node's certificate in PEM, for the other nodes; without it all must be on this machine"},
 	{flag: "peer-key", at: func(c *Config) any { return &c.PeerKey }, initial: "",
 		help: "`file` with the private key of --peer-cert in PEM"},
 	{flag: "peer-ca", at: func(c *Config) any { return &c.PeerCA }, initial: "",
-		help: "`file` with the certificate authorities in PEM that the certificates of nodes are of"},
+		help: "`file` with the certificate authorities in PEM that issue the certificates of nodes"},
 	{flag: "advertise-listen", at: func(c *Config) any { return &c.AdvertiseListen }, initial: "",
 		help: "`address` of the XML protocol that clients get while another node leads; empty for that of --listen"},
 	{flag: "advertise-http", at: func(c *Config) any { return &c.AdvertiseHTTP }, initial: "",
@@ -147,7 +147,7 @@ var table = []row{
 		help: "smallest notional (amount × limit) of an order, in `dollars`"},
 	{flag: "memory-limit", at: func(c *Config) any { return &c.MemoryLimit }, initial: memlimit.Limit{}, reload: Memory,
 		help: "memory near which the garbage collector works harder, in `bytes`; " +
-			"auto is 4/5 of the control group's or the machine's, off is no limit. GOMEMLIMIT wins; " +
+			"auto is 4/5 of the control group's or the machine's, off is no limit. GOMEMLIMIT overrides it; " +
 			"GOGC and GOMAXPROCS need no change"},
 	{flag: "closed-orders", at: func(c *Config) any { return &c.ClosedOrdersMax }, initial: 100_000,
 		min: 1, max: 1 << 32, reload: Engine,
@@ -174,7 +174,7 @@ var table = []row{
 	{flag: "stop-timeout", at: func(c *Config) any { return &c.StopTimeout }, initial: 30 * time.Second,
 		min: 1, max: 1 << 62, reload: Process,
 		help: "how long a stop may take to finish received frames and bring Postgres up to date; " +
-			"a local Postgres has 20 s more"},
+			"a local Postgres gets 20 s more"},
 
 	// Actions.
 	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,

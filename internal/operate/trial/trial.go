@@ -141,7 +141,7 @@ func (t *trial) free() error {
 		for _, address := range []string{n.listen, n.http, n.peer} {
 			l, err := net.Listen("tcp", address)
 			if err != nil {
-				return fmt.Errorf("%w: end what listens there, perhaps another trial, or give another --base-port", err)
+				return fmt.Errorf("%w: stop what listens there, perhaps another trial, or give another --base-port", err)
 			}
 			l.Close()
 		}

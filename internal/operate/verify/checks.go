@@ -47,7 +47,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		figures = phrase.Number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
-		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which no reply revealed and a start cuts",
+		figures += fmt.Sprintf("; a crash left %d bytes at offset %d of %s, which no reply revealed and a start removes",
 			v.found.Torn, v.found.TornOffset, v.found.TornFile)
 	}
 	return figures, nil
@@ -153,7 +153,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err != nil {
 		return "", err
 	}
-	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s",
+	figures = fmt.Sprintf("%s replayed: %s with %s, %s; open at the end: %s",
 		phrase.Number(int(v.last-opening.Seq), "record"), phrase.Number(orders, "order"),
 		phrase.Number(executions, "execution"),
 		phrase.Number(cancels, "cancel"), phrase.Number(len(v.tables.Orders), "order"))
@@ -236,7 +236,7 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 		total = total.Add(a.Balance).Add(a.Held)
 	}
 	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed "+
-		"of %s; each is what its history comes to",
+		"of %s; each matches its history",
 		phrase.Number(len(v.tables.Accounts), "account"), total, phrase.Number(len(v.tables.Positions), "position"),
 		phrase.Number(len(v.tables.Symbols), "symbol")), nil
 }
@@ -293,7 +293,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 		return fmt.Sprintf("%s of the journal compared with the tables; later ones, which the snapshot does not have: %d",
 			phrase.Number(compared, "record"), later), nil
 	}
-	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d",
+	return fmt.Sprintf("%s of the journal compared with the tables; later ones replayed: %d",
 		phrase.Number(compared, "record"), v.last-applied), nil
 }
 

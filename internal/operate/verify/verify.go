@@ -80,14 +80,14 @@ func (o *Options) database(ctx context.Context) (url string, release func(), err
 			url, err = local.RunningURL(dir)
 		}
 		if errors.Is(err, local.ErrNotRunning) {
-			err = fmt.Errorf("the local Postgres does not run: name the database with --database-url, "+
+			err = fmt.Errorf("the local Postgres is not running: name the database with --database-url, "+
 				"or verify without --live: %w", err)
 		}
 		return url, func() {}, err
 	}
 	lock, err := journal.Lock(o.Dir)
 	if err != nil {
-		return "", nil, fmt.Errorf("an exchange must not be running, or use --live: %w", err)
+		return "", nil, fmt.Errorf("stop the exchange, or use --live: %w", err)
 	}
 	unlock := func() { _ = lock.Unlock() } // an error loses nothing: the lock file is empty
 	if err := backup.Unfinished(o.Dir); err != nil {

@@ -129,7 +129,7 @@ func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	o.Log = slog.New(slog.NewTextHandler(said(func(line string) {
-		if strings.Contains(line, "waiting for a former Postgres to end") {
+		if strings.Contains(line, "waiting for an earlier Postgres to end") {
 			cancel()
 		}
 	}), nil))

@@ -35,7 +35,7 @@ func (c *Cluster) waitForFormer(ctx context.Context) error {
 			return err
 		}
 		if !told {
-			c.options.Log.Info("waiting for a former Postgres to end", "pid", pid)
+			c.options.Log.Info("waiting for an earlier Postgres to end", "pid", pid)
 		}
 		select {
 		case <-poll.C:
@@ -68,7 +68,7 @@ func (c *Cluster) former() (pid int, err error) {
 	if c.worksOnData(pid) {
 		return pid, nil
 	}
-	c.options.Log.Info("removing a stale lock file of Postgres, whose process id is not a Postgres's now",
+	c.options.Log.Info("removing a stale lock file of Postgres, whose process id no longer belongs to a Postgres",
 		"file", path, "pid", pid)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("cluster: %w", err)

@@ -31,7 +31,7 @@ func Bind(flag, address string) (*Bound, error) {
 	if err != nil {
 		err = fmt.Errorf("--%s %s: %w", flag, address, err)
 		if errors.Is(err, unix.EADDRINUSE) {
-			err = fmt.Errorf("%w: another program listens there, or another outcryd: end it, "+
+			err = fmt.Errorf("%w: another program listens there, or another outcryd: stop it, "+
 				"or give another address with --%s", err, flag)
 		}
 		return nil, err

@@ -229,7 +229,7 @@ func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("it does not elect itself within %d ticks", restTicks)
+	return nil, fmt.Errorf("it did not elect itself within %d ticks", restTicks)
 }
 
 // setAside renames the log to an unused name.

@@ -8,7 +8,7 @@ import (
 )
 
 // errNegative means that a record makes cash, shares or a hold negative.
-var errNegative = errors.New("something is negative after it")
+var errNegative = errors.New("an amount is negative after it")
 
 // apply applies a record. Its caller holds mu. The error says which part of the record is impossible; v is unusable
 // after it.
@@ -105,7 +105,7 @@ func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
 		o.more = &more
 	}
 	if !v.insert(a, o) {
-		return fmt.Errorf("order %d is there already", e.Order)
+		return fmt.Errorf("order %d exists already", e.Order)
 	}
 	return nil
 }

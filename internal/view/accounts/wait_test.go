@@ -129,9 +129,9 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 	for name, spoil := range map[string]func(m *memory){
 		"account 9 was never opened": func(m *memory) { m.add(placed(7, 9, 0, exchange.Buy, 1)) },
 		"symbol SYM5 was never made": func(m *memory) { m.add(placed(7, 1, 5, exchange.Buy, 1)) },
-		"order 7 is there already":   func(m *memory) { m.add(foreign, foreign) },
+		"order 7 exists already":     func(m *memory) { m.add(foreign, foreign) },
 		"but fewer are open":         func(m *memory) { m.add(taken(7, 1, 0, 2, 3)) },
-		"something is negative":      func(m *memory) { m.add(placed(7, 1, 0, exchange.Sell, 2e15)) },
+		"an amount is negative":      func(m *memory) { m.add(placed(7, 1, 0, exchange.Sell, 2e15)) },
 		"symbol SYM0 exists already": func(m *memory) { m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: "SYM0"}) },
 		"account 1 exists already":   func(m *memory) { m.add(exchange.Event{Kind: exchange.AccountOpened, Account: "1"}) },
 		"the disk is gone":           func(m *memory) { m.err = errors.New("the disk is gone") },

@@ -204,7 +204,7 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Terms: exchange.Terms{Side: exchange.Buy,
 				Limit: 7}, Shares: 5, Before: 1,
 				Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
-			"order 2 for S continues, and is not unfinished"},
+			"order 2 for S continues, but is not unfinished"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)},
 			"journal record 1 is for symbol S, which was never created"},
 		{"a symbol made twice", [][]byte{made, made}, "journal record 2 creates symbol S twice"},

@@ -111,7 +111,7 @@ func (s *symbol) note(e *exchange.Event, room *slots) error {
 		return s.execute(e, room)
 	case exchange.OrderContinued:
 		if s.unfinished == 0 {
-			return fmt.Errorf("market: order %d for %s continues, and is not unfinished", e.Order, s.name)
+			return fmt.Errorf("market: order %d for %s continues, but is not unfinished", e.Order, s.name)
 		}
 		return s.execute(e, room)
 	case exchange.OrderCanceled, exchange.OrderReduced:

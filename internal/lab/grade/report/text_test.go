@@ -13,7 +13,7 @@ import (
 
 // The test compares the whole text: a server's bytes must reach the terminal only as harmless text.
 func TestTheTextShowsEachFailure(t *testing.T) {
-	const dead = "Not run: the server answers nothing since limits/one."
+	const dead = "Not run: the server has not answered since limits/one."
 	r := &grade.Result{Score: 61.538, Best: 100, Seconds: 4.26, Seed: 7, Restarts: 1, Log: "a\nb\x1b[2J\n",
 		Habits: dialect.Habits{Bare: true},
 		Groups: []grade.GroupResult{{Name: "matching", Points: 8, Max: 24}, {Name: "money", Points: 0, Max: 16},
@@ -79,7 +79,7 @@ FAIL matching/four (counts nothing)
   PROTOCOL, Errors: It is refused.
   It is not.
 
-Not run: the server answers nothing since limits/one.
+Not run: the server has not answered since limits/one.
    money (all 2), limits/two
 
 not counted: It needs a server that can be killed.

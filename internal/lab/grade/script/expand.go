@@ -67,7 +67,7 @@ func (x *expander) special(text string) (value, rest string, err error) {
 		if value, ok := x.value(text[1:n]); ok {
 			return value, text[n:], nil
 		}
-		return "", "", fmt.Errorf("%s has no value: no line above wants it (a dollar sign alone is &#36;)", text[:n])
+		return "", "", fmt.Errorf("%s has no value: no line above expects it (a dollar sign alone is &#36;)", text[:n])
 	}
 	depth := 0
 	for i := range len(text) {

@@ -272,8 +272,8 @@ func (m *market) judge() error {
 			bid.Limit, ask.Limit)
 	case known && !legal:
 		m.show(nil)
-		return wrongf("%s traded at the same moment. There must be an order, one after another, in which what they sent "+
-			"gives the answers that they got: there is none. Two frames were worked on at once without a lock, or a reply "+
+		return wrongf("%s traded at the same moment. There must be a sequential order in which what they sent "+
+			"gives the answers that they got, but there is none. Two frames were processed at once without a lock, or a reply "+
 			"was sent before its order was in the book.", count(len(m.traders), "connection"))
 	}
 	return nil

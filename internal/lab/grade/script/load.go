@@ -236,7 +236,7 @@ func (a tally) judge() error {
 			count(a.lost, "order"))
 	}
 	return wrongf("After the server was killed and started again, %d of %s that it had accepted are lost, or have lost "+
-		"executions: what a reply says has to be on stable storage before it is sent.", a.lost,
+		"executions: what a reply says must be on stable storage before it is sent.", a.lost,
 		count(a.there+a.lost, "order"))
 }
 

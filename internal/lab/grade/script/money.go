@@ -35,7 +35,7 @@ func checkFact(n int) func([]string) error {
 		case n == 3 && !isSymbolName(args[1]):
 			return fmt.Errorf("%s is not the name of a symbol, without its braces", elide(args[1], 40))
 		case number(args[n-1]) == nil || number(args[n-1]).Sign() < 0:
-			return fmt.Errorf("%s is not a number from 0 up", elide(args[n-1], 40))
+			return fmt.Errorf("%s is not a number of 0 or more", elide(args[n-1], 40))
 		}
 		return nil
 	}

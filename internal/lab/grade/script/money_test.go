@@ -121,8 +121,8 @@ func TestArgumentsOfFacts(t *testing.T) {
 	for line, says := range map[string]string{
 		"? cash b":           "2 arguments, not 1",
 		"? cash {b} 5":       "is not the name of an account",
-		"? cash b -1":        "-1 is not a number from 0 up",
-		"? cash b much":      "much is not a number from 0 up",
+		"? cash b -1":        "-1 is not a number of 0 or more",
+		"? cash b much":      "much is not a number of 0 or more",
 		"? shares b s 5":     "s is not the name of a symbol",
 		"? shares b S 5 6":   "3 arguments, not 4",
 		"? cash part 5":      "part is not the name of an account",

@@ -52,7 +52,7 @@ func TestErrorsNameFileLineAndWord(t *testing.T) {
 		header + "> {repeat 0 x}\n":      `:4: {repeat 0: not a number from 1 to 100000`,
 		header + "> {repeat 9999 {repeat 9999 x}}\n":               `:4: the repetitions have more than 4194304 bytes`,
 		header + "> {repeat 99999 {repeat 99999 }}\n":              `:4: the repetitions have more than`,
-		header + "> <query id=\"$1\"/>\n":                          `:4: $1 has no value: no line above wants it`,
+		header + "> <query id=\"$1\"/>\n":                          `:4: $1 has no value: no line above expects it`,
 		header + ">| \\q\n":                                        `:4: there is no escape \q`,
 		header + "> x\n< <opened\n":                                `:5: what is wanted is not XML: XML syntax error`,
 		header + "> x\n< <error>no</error>\n":                      `:5: texts are not compared, so "no" cannot be wanted`,

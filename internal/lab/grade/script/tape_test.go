@@ -157,7 +157,7 @@ func TestAHistoryWithoutALegalOrder(t *testing.T) {
 	m := &market{play: p, traders: make([]*trader, 4),
 		all: []command{place(1, 1, -3), place(3, 2, -3), place(5, 3, 3), query(7, 2, 0, 3), query(9, 3, 0, 3)}}
 	m.all = append(m.all, query(11, 1, 3, 0))
-	require.ErrorContains(t, m.judge(), "4 connections traded at the same moment. There must be an order")
+	require.ErrorContains(t, m.judge(), "4 connections traded at the same moment. There must be a sequential order")
 	m.all[1].Sent = 0 // now the second may have arrived first
 	require.NoError(t, m.judge())
 	m.all[5].Open = 2

@@ -38,7 +38,7 @@ const (
 
 // ErrNotTried means that Start started nothing, for a reason that is not the server's fault: something else
 // listens at its address, or its user has access that it must not have, or lacks access that it needs.
-var ErrNotTried = errors.New("grade: the server was not tried")
+var ErrNotTried = errors.New("grade: the server was not tested")
 
 // Target is a server to grade. Its methods are called by one goroutine, except First.
 type Target interface {

@@ -106,7 +106,7 @@ func (t *Tally) count(reply []byte, may func(text string) bool) error {
 		}
 		end := bytes.Index(rest, []byte(kinds[kind].end))
 		if end < 0 {
-			return fmt.Errorf("an answer without an end: %.200s", rest)
+			return fmt.Errorf("an incomplete answer: %.200s", rest)
 		}
 		answer := rest[:end]
 		rest = rest[end+len(kinds[kind].end):]
