@@ -245,7 +245,7 @@ func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 	for args, want := range map[string]string{
 		"--rate=0":                "a rate of 0 orders a second: a demo accepts 1 to 10000",
 		"--symbols=":              `symbol "" is not 1 to 32 characters`,
-		"--symbols=SPY,SPY":       "symbol SPY is there twice",
+		"--symbols=SPY,SPY":       "symbol SPY is given twice",
 		"--makers=-1":             "-1 makers",
 		"--accounts=me":           `with the prefix "me"`,
 		"--duration=-1s":          "--duration -1s: must not be negative",

@@ -168,7 +168,7 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Empty(t, got)
 	require.Contains(t, stderr,
 		"refused when it was sent again; whether it was done before is unknown: not now; "+
-			"retry with --ref r: it is done at most once")
+			"retry with --ref r, now or later: it is done at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, cli.ExitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")

@@ -69,7 +69,7 @@ func TestAFileOfTokensHasABound(t *testing.T) {
 		many[i] = Issued{Token: NewToken(), Scope: HealthScope}
 	}
 	_, err := AddAll(dir, many)
-	require.ErrorContains(t, err, "over 10000: revoke some")
+	require.ErrorContains(t, err, "there would be more than 10000: revoke some")
 	_, err = os.Stat(filepath.Join(dir, TokensFile))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	has, err := AddAll(dir, many[:2])
