@@ -276,7 +276,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"what was traded", `UPDATE market SET shares = shares + 0.00000001 WHERE sym = 'A'`, "history",
 		`market, sym A: it has \d+ trades of .*; its executions sum up to \d+ trades of`},
 	{"the last price", `UPDATE market SET last_price = last_price + 1 WHERE sym = 'B'`, "history",
-		`market, sym B: it says`},
+		`market, sym B: it has`},
 	{"a symbol that was never traded", `INSERT INTO market VALUES ('C', 1, 1, 1, 1, 1)`, "history",
 		`market, sym C: it has 1 trades of .*; its executions sum up to nothing`},
 	{"a ref of no order", `UPDATE refs SET order_id = 999999 WHERE seq = (SELECT max(seq) FROM refs)`, "history",
