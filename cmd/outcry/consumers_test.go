@@ -246,17 +246,17 @@ func requireHistory(t *testing.T, data, database string) {
 	archive, err := postgres.OpenArchive(background, database)
 	require.NoError(t, err)
 	defer archive.Close()
-	var told []exchange.Event
+	var replied []exchange.Event
 	require.NoError(t, archive.History(background, func(_ uint64, e *exchange.Event) error {
-		told = append(told, *e)
-		told[len(told)-1].Fills = slices.Clone(e.Fills)
+		replied = append(replied, *e)
+		replied[len(replied)-1].Fills = slices.Clone(e.Fills)
 		return nil
 	}))
 	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
-		if told[seq-1].Time == 0 {
+		if replied[seq-1].Time == 0 {
 			e.Time = 0
 		}
-		require.True(t, e.Same(&told[seq-1]), "record %d is %+v, the tables tell %+v", seq, e, told[seq-1])
+		require.True(t, e.Same(&replied[seq-1]), "record %d is %+v, the tables tell %+v", seq, e, replied[seq-1])
 	})
 }
 

@@ -140,11 +140,11 @@ const skippedMin = 1_000_000_000
 
 // requireNewID requires that the next order gets the id that restore printed, which must lie above all ids
 // given out before.
-func requireNewID(t *testing.T, p *exchangetest.Process, told string, above uint64) {
+func requireNewID(t *testing.T, p *exchangetest.Process, replied string, above uint64) {
 	t.Helper()
 	answer := ordered(t, p, "A")
 	require.Empty(t, answer.Error)
-	require.Contains(t, told, "the next order is "+answer.ID)
+	require.Contains(t, replied, "the next order is "+answer.ID)
 	id, err := strconv.ParseUint(answer.ID, 10, 64)
 	require.NoError(t, err)
 	require.Greater(t, id, above)

@@ -120,13 +120,13 @@ func TestANewLeaderHasTheViewOfItsAccounts(t *testing.T) {
 	const asked = `<account/><orders/><fills/>`
 	c.must(t, asAccount(1, `<order sym="S" amount="10" limit="2" post="yes"/>`))
 	c.must(t, asAccount(2, `<order sym="S" amount="-4" type="market"/>`))
-	told := c.must(t, asAccount(1, asked))
-	require.Contains(t, told, `<fills><fill n="1" id="1" sym="S" side="buy" shares="4" price="2"`)
-	require.Contains(t, told, `<order id="1" sym="S" amount="10" limit="2" post="yes" open="6"`)
+	replied := c.must(t, asAccount(1, asked))
+	require.Contains(t, replied, `<fills><fill n="1" id="1" sym="S" side="buy" shares="4" price="2"`)
+	require.Contains(t, replied, `<order id="1" sym="S" amount="10" limit="2" post="yes" open="6"`)
 	leader.crash()
 	next := leaderOf(t, others(nodes, leader)...)
 	c = dial(t, next.xml)
-	require.Equal(t, told, c.must(t, asAccount(1, asked)))
+	require.Equal(t, replied, c.must(t, asAccount(1, asked)))
 	require.Contains(t, c.must(t, asAccount(2, `<order sym="S" amount="-6" limit="2"/><fills after="1"/>`)),
 		`<fills><fill n="2" `)
 	require.Contains(t, c.must(t, asAccount(1, `<fills after="1"/><orders/>`)), `shares="6" price="2"`)

@@ -53,12 +53,12 @@ func TestAKillInTheMiddleOfACascade(t *testing.T) {
 		}()
 		time.Sleep(time.Duration(r.Int64N(int64(12 * time.Millisecond)))) // so that the kill can hit any moment
 		p.kill()
-		told := <-answered == nil
+		replied := <-answered == nil
 		p = start(t, flags...)
 		c = dial(t, p.xml)
 		there := strings.Contains(c.must(t, fmt.Sprintf(`<transactions id="1"><query ref="big%d"/></transactions>`, round)),
 			"<status")
-		require.True(t, there || !told, "seed %d: it was answered, and is not there", seed)
+		require.True(t, there || !replied, "seed %d: it was answered, and is not there", seed)
 		if there {
 			x.Do([]byte(frame), 1)
 			happened++

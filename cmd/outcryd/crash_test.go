@@ -16,16 +16,16 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// told holds what clients learned about orders before a crash, by order id: the answer with the most executions, and
+// replied holds what clients learned about orders before a crash, by order id: the answer with the most executions, and
 // the answer to a cancel.
-type told struct {
+type replied struct {
 	mu       sync.Mutex
 	orders   map[string]wire.Answer
 	canceled map[string]wire.Answer
 	last     int // highest order id in any answer
 }
 
-func (k *told) note(answers []wire.Answer) {
+func (k *replied) note(answers []wire.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, a := range answers {
@@ -68,7 +68,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 		}
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
-	known := &told{orders: map[string]wire.Answer{}, canceled: map[string]wire.Answer{}}
+	known := &replied{orders: map[string]wire.Answer{}, canceled: map[string]wire.Answer{}}
 	for round := range 1 + budget.Of(5) {
 		before := known.last
 		var clients sync.WaitGroup
@@ -93,7 +93,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 }
 
 // trade sends pipelined frames until the connection breaks.
-func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answered chan<- struct{}) {
+func trade(addr string, r *rand.Rand, accounts, symbols int, known *replied, answered chan<- struct{}) {
 	c, err := dialOnce(addr)
 	if err != nil {
 		return
@@ -130,7 +130,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answer
 }
 
 // compare demands that an order has everything that clients' answers said; it may have more executions.
-func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
+func (k *replied) compare(t *testing.T, id string, now wire.Answer, where string) {
 	t.Helper()
 	before := k.orders[id]
 	require.Equal(t, "status", now.Kind, "%s: order %s: %s", where, id, now.Error)
@@ -146,7 +146,7 @@ func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
 }
 
 // compareTold queries every order of known and compares it, and demands that a new order gets a higher id.
-func compareTold(t *testing.T, c *conn, known *told, where string) {
+func compareTold(t *testing.T, c *conn, known *replied, where string) {
 	t.Helper()
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(known.orders)), 100) {
 		ask := wire.NewTransactions("1")

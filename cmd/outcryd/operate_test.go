@@ -207,12 +207,12 @@ func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchang
 	}
 	got, err := op.CancelAll(background, account, sym)
 	require.NoError(t, err)
-	told, orders := map[string]model.Canceled{}, 0
+	replied, orders := map[string]model.Canceled{}, 0
 	for _, in := range got.Symbols {
-		told[in.Sym] = model.Canceled{Orders: in.Orders, Shares: in.Shares}
+		replied[in.Sym] = model.Canceled{Orders: in.Orders, Shares: in.Shares}
 		orders += in.Orders
 	}
-	require.Equal(t, x.CancelAll(account, sym, 1), told)
+	require.Equal(t, x.CancelAll(account, sym, 1), replied)
 	require.Equal(t, orders, got.Orders)
 	return orders, 0
 }

@@ -70,13 +70,13 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	marketUpTo(t, web, s.journal.Appended())
 	thaw := lockState(t, database)
 	before := s.journal.Appended()
-	told := make(came, 8)
-	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
+	replied := make(came, 8)
+	replied.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Eventually(t, func() bool { return s.journal.Synced() > before }, patience, time.Millisecond)
-	told.xml(t, addr, `<transactions id="1"><query id="1"/></transactions>`)
+	replied.xml(t, addr, `<transactions id="1"><query id="1"/></transactions>`)
 	// this order is refused because the first order holds the cash
-	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`)
-	told.show(t, web, "1")
+	replied.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`)
+	replied.show(t, web, "1")
 	stream := openStream(t, web, "sym=S")
 	for seconds := 0; seconds < 3; {
 		name, data := stream.next()
@@ -92,7 +92,7 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	require.Equal(t, before, s.feed.Seq())
 	require.Equal(t, before, s.projector.Applied())
 	select {
-	case answer := <-told:
+	case answer := <-replied:
 		t.Fatal("answered without Postgres: ", answer)
 	default:
 	}
@@ -100,7 +100,7 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	var all []string
 	for range 4 {
 		select {
-		case answer := <-told:
+		case answer := <-replied:
 			all = append(all, answer)
 		case <-time.After(patience):
 			t.Fatal("not all is answered: ", all)

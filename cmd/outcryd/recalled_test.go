@@ -51,15 +51,15 @@ func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 		c = dial(t, p.xml)
 		awaitStill(t, c)
 		asks := questions(t, c, again)
-		told := map[string]string{}
+		replied := map[string]string{}
 		for _, ask := range asks {
-			told[ask] = c.must(t, ask)
+			replied[ask] = c.must(t, ask)
 		}
 		p.kill()
 		p = start(t, small...)
 		c = dial(t, p.xml)
 		for _, ask := range asks {
-			require.Equal(t, told[ask], c.must(t, ask), "seed %d: %s", seed, ask)
+			require.Equal(t, replied[ask], c.must(t, ask), "seed %d: %s", seed, ask)
 		}
 		p.stop(t)
 	}

@@ -109,18 +109,18 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 		}
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
-	told := make([]map[string]string, accounts) // replies by account and ref
+	replied := make([]map[string]string, accounts) // replies by account and ref
 	waiting := make([][]string, accounts)       // unanswered frames by account
 	for round := range kills + 1 {
 		var clients sync.WaitGroup
 		enough := make(chan struct{}, 8*10_000)
 		for n := range accounts {
-			if told[n] == nil {
-				told[n] = map[string]string{}
+			if replied[n] == nil {
+				replied[n] = map[string]string{}
 			}
 			clients.Go(func() {
 				r := rand.New(rand.NewPCG(seed, uint64(round*100+n)))
-				waiting[n] = tradeAndRetry(t, p.xml, r, fmt.Sprint(n+1), symbols, told[n], waiting[n], round == kills, enough)
+				waiting[n] = tradeAndRetry(t, p.xml, r, fmt.Sprint(n+1), symbols, replied[n], waiting[n], round == kills, enough)
 			})
 		}
 		if round < kills {
@@ -139,7 +139,7 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 	orders := 0
 	for n := range accounts {
 		require.Empty(t, waiting[n], "the last round answers everything")
-		for _, reply := range told[n] {
+		for _, reply := range replied[n] {
 			if strings.Contains(reply, "<opened") {
 				orders++
 			}
@@ -155,7 +155,7 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 // ends. If final, it ends the connection itself once all frames are answered.
 func tradeAndRetry(
 	t *testing.T, addr string, r *rand.Rand, account string, symbols int,
-	told map[string]string, waiting []string, final bool, answered chan<- struct{},
+	replied map[string]string, waiting []string, final bool, answered chan<- struct{},
 ) []string {
 	c, err := dialOnce(addr)
 	if err != nil {
@@ -164,7 +164,7 @@ func tradeAndRetry(
 	defer c.Close()
 	for !final || len(waiting) > 0 {
 		for len(waiting) < 4 {
-			ref := fmt.Sprintf("%s-%d", account, len(told)+len(waiting))
+			ref := fmt.Sprintf("%s-%d", account, len(replied)+len(waiting))
 			frame := string(wire.NewTransactions(account).OrderRef(fmt.Sprintf("SYM%d", r.IntN(symbols)),
 				fmt.Sprint(r.IntN(9)-10*r.IntN(2)+1), fmt.Sprint(95+r.IntN(10)), ref).Append(nil))
 			waiting = append(waiting, frame)
@@ -181,14 +181,14 @@ func tradeAndRetry(
 			if err != nil {
 				return waiting
 			}
-			if before, again := told[waiting[0]]; again && before != string(reply) {
+			if before, again := replied[waiting[0]]; again && before != string(reply) {
 				t.Errorf("%s was answered with %s, and then with %s", waiting[0], before, reply)
 			}
-			told[waiting[0]] = string(reply)
+			replied[waiting[0]] = string(reply)
 			waiting = waiting[1:]
 			answered <- struct{}{}
 		}
-		for frame := range told { // an arbitrary answered frame
+		for frame := range replied { // an arbitrary answered frame
 			if r.IntN(4) == 0 && !final {
 				waiting = append(waiting, frame)
 			}

@@ -352,15 +352,15 @@ func TestWrongSecurityFlagsAreNamed(t *testing.T) {
 
 func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	inside, outside := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
-	tell := func(all []settings.Exposure) (told []string) {
+	tell := func(all []settings.Exposure) (replied []string) {
 		for _, e := range all {
 			kind := "encrypted"
 			if strings.Contains(e.String(), "demands no token") {
 				kind = "token"
 			}
-			told = append(told, e.Port+" "+kind)
+			replied = append(replied, e.Port+" "+kind)
 		}
-		return told
+		return replied
 	}
 	for _, test := range []struct {
 		c         settings.Config

@@ -249,9 +249,9 @@ func TestManyRequestsUnderWay(t *testing.T) {
 		a := w.next()
 		require.Nil(t, a.Error, a.text)
 		require.Equal(t, i+1, a.ID)
-		if told, ok := a.Result["seq"].(float64); ok {
-			require.GreaterOrEqual(t, told, seq, "seq never goes back")
-			seq = told
+		if replied, ok := a.Result["seq"].(float64); ok {
+			require.GreaterOrEqual(t, replied, seq, "seq never goes back")
+			seq = replied
 		}
 	}
 }

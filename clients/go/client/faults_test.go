@@ -68,13 +68,13 @@ func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 
 func TestAReplyThatNobodyAskedForBreaksTheConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		told := make(chan struct{})
+		replied := make(chan struct{})
 		c := open(t, played(t, Options{}, func(p *peer) {
 			p.say(status("7"))
 			silent(p)
-			close(told)
+			close(replied)
 		}, honest))
-		<-told
+		<-replied
 		_, err := c.Query(background, "1", 7)
 		require.NoError(t, err, "on a connection of its own")
 	})

@@ -14,14 +14,14 @@ import (
 var asked = []Command{buys(1), Sell("1", "SPY", MustDecimal("2.5"), Whole(7)).WithRef("r"), Query("1", 7),
 	QueryRef("1", "r"), Cancel("1", 8)}
 
-const told = `<results><opened sym="SPY" amount="1" limit="1" id="5"/>` +
+const replied = `<results><opened sym="SPY" amount="1" limit="1" id="5"/>` +
 	`<opened sym="SPY" amount="-2.5" limit="7" id="6" ref="r"/>` +
 	`<status id="7"><canceled shares="3" time="1519348326"/>` +
 	`<executed shares="0.5" price="1.25" time="1519348325"/></status>` +
 	`<status id="6" ref="r"><open shares="2.5"/></status><error id="8">there is no order 8</error></results>`
 
 func TestAnswersBecomeResults(t *testing.T) {
-	answers, err := wire.ParseReply([]byte(told))
+	answers, err := wire.ParseReply([]byte(replied))
 	require.NoError(t, err)
 	results, err := resultsOf(asked, answers)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestAValueThatComesBackCutIsRefusedAsItWasSent(t *testing.T) {
 
 // FuzzResults: for any reply, each command gets a plausible result, or the reply is rejected as malformed.
 func FuzzResults(f *testing.F) {
-	f.Add([]byte(told))
+	f.Add([]byte(replied))
 	f.Add([]byte("<results/>"))
 	f.Add([]byte("<results><error>the exchange is stopping</error></results>"))
 	f.Fuzz(func(t *testing.T, reply []byte) {
