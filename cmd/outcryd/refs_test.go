@@ -110,7 +110,7 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
 	replied := make([]map[string]string, accounts) // replies by account and ref
-	waiting := make([][]string, accounts)       // unanswered frames by account
+	waiting := make([][]string, accounts)          // unanswered frames by account
 	for round := range kills + 1 {
 		var clients sync.WaitGroup
 		enough := make(chan struct{}, 8*10_000)
