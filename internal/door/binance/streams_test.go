@@ -10,6 +10,7 @@ import (
 
 	"outcry/internal/door"
 	"outcry/internal/door/websocket"
+	"outcry/internal/exchange"
 	"outcry/internal/testing/streamtest"
 	"outcry/internal/view/market"
 )
@@ -20,7 +21,7 @@ func TestStreamsOfTheStory(t *testing.T) {
 		var feed *market.Feed
 		sockets := websocket.NewServer(websocket.Options{})
 		d := New(Options{Sockets: sockets, Feed: func() *market.Feed { return feed },
-			Sessions: func() *door.Server { return nil }})
+			Sessions: func() *door.Server { return nil }, OrderValueMin: func() exchange.Cash { return exchange.Cash{} }})
 		return &streamtest.Door{
 			Handler: d, Attach: func(f *market.Feed) { feed = f },
 			Close: func() {
@@ -40,6 +41,12 @@ func TestStreamsOfTheStory(t *testing.T) {
 				"susd@depth5@100ms", "susd@depth20", "susd@kline_1s", "susd@kline_1m", "susd@miniTicker", "susd@ticker",
 				"/stream susd@depth@100ms"},
 			Slow: []string{"susd@trade", "susd@depth@100ms", "susd@kline_1s"},
+			Asks: []string{Prefix + "/api/v3/ping", Prefix + "/api/v3/time", Prefix + "/api/v3/exchangeInfo",
+				Prefix + "/api/v3/exchangeInfo?symbols=%5B%22SUSD%22%5D", Prefix + "/api/v3/depth?symbol=SUSD&limit=3",
+				Prefix + "/api/v3/trades?symbol=SUSD&limit=2", Prefix + "/api/v3/aggTrades?symbol=SUSD&limit=2",
+				Prefix + "/api/v3/klines?symbol=SUSD&interval=1m", Prefix + "/api/v3/ticker/24hr",
+				Prefix + "/api/v3/ticker/price?symbol=SUSD", Prefix + "/api/v3/ticker/bookTicker?symbol=SUSD",
+				Prefix + "/api/v3/order%3C%E2%80%A8", Prefix + "/sapi/v1/asset/tradeFee", Prefix + "/fapi/v1/exchangeInfo"},
 		}
 	})
 }

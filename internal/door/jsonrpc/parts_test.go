@@ -9,6 +9,7 @@ import (
 
 	"outcry/internal/door/fanout"
 	"outcry/internal/exchange"
+	"outcry/internal/testing/streamtest"
 	"outcry/internal/view/accounts"
 	"outcry/internal/view/market"
 )
@@ -152,4 +153,41 @@ func TestAMessageIsMadeOnceForAllReaders(t *testing.T) {
 		orders.frames("orders.SPY", c, changeParts)
 	require.Same(t, &first[0].Text()[0], &again[0].Text()[0])
 	require.NotEqual(t, first, orders.frames("orders.SPY", &accounts.OrdersChange{Seq: 2}, changeParts))
+}
+
+// TestMessagesOfAccountsAreTheseBytes compares messages about orders, accounts and refusals with a golden file.
+func TestMessagesOfAccountsAreTheseBytes(t *testing.T) {
+	o := exchange.OrderDetail{ID: 9, Symbol: "SPY", Ref: "a", NewRef: "b", OnDisconnect: true,
+		State: exchange.StatusCanceled, Why: exchange.CanceledRest, Executed: 3e8, Canceled: 2, Reduced: 1, Before: 4,
+		Notional: exchange.Notional(3e8, 3), Replaces: 8, By: 10, Time: 1_000_001, Changed: -2_999_999}
+	o.Side, o.Limit, o.STP, o.Post, o.TIF = exchange.Sell, 101e8, exchange.CancelBoth, true, exchange.IOC
+	plain := exchange.OrderDetail{ID: 1, Symbol: "S", Open: 1e8, Time: 5, State: exchange.StatusOpen}
+	plain.Side, plain.Limit, plain.Type = exchange.Buy, 1, exchange.Market
+	fills := []exchange.AccountFill{{N: 4, Order: 9, Symbol: "SPY", Side: exchange.Sell, Shares: 3e8, Price: 3, Time: 7,
+		Trade: 12, Maker: true}, {N: 5, Side: exchange.Buy}}
+	positions := []exchange.PositionView{{Symbol: "SPY", Shares: exchange.Shares(5).Position()}, {Symbol: "T"}}
+	made := []parts{
+		eventParts("account.1", &exchange.AccountEvent{N: 2, Seq: 3, Time: 4, Balance: exchange.Notional(1e8, 7),
+			Positions: positions, Orders: []exchange.OrderChange{{OrderDetail: o}, {OrderDetail: plain}}, Fills: fills}),
+		snapshotParts("account.1", &accounts.Snapshot{N: 2, Seq: 3, LastFill: 4, Positions: positions,
+			Orders: []exchange.OrderDetail{plain, o}}),
+		snapshotParts("account.1", &accounts.Snapshot{}),
+		ordersParts("orders.S", &accounts.OrdersSnapshot{Seq: 3, Bids: []accounts.RestingOrder{{ID: 1, Price: 2, Shares: 3},
+			{ID: 4, Price: 5, Shares: 6}}}),
+	}
+	c := &accounts.OrdersChange{Symbol: "S", Prev: 1, Seq: 2, Time: 3}
+	for kind := accounts.OpReplace; kind <= accounts.OpAdd; kind++ {
+		c.Ops = append(c.Ops, accounts.OrderOp{Kind: kind, Order: 1, By: 2, Trade: 3, Shares: 4, Open: 5,
+			Side: exchange.Buy, Price: 6})
+	}
+	made = append(made, changeParts("orders.S", c))
+	var b []byte
+	for _, p := range made {
+		for _, f := range framesOf(p) {
+			b = append(append(b, f.Text()...), '\n')
+		}
+	}
+	b = append(endResult(memberOrder(beginResult(b, []byte(`"x"`)), &o, fills)), '\n')
+	b = append(appendFault(b, nil, wrong(invalidValue, "<\"é\" & \x01\n\x7f\u2028\xff>")), '\n')
+	streamtest.Compare(t, "testdata/accounts.txt", string(appendFault(b, []byte("7"), unseen())))
 }

@@ -30,10 +30,17 @@ func TestStreamsOfTheStory(t *testing.T) {
 				require.NoError(t, sockets.Shutdown(context.Background()))
 			},
 			Open: func(channels string) (path string, messages []string) {
+				if channels == "reads" {
+					for i, ask := range []string{`ping","params":{}`, `symbols.list","params":{}`, `book.get","params":{"sym":"S"}`,
+						`book.get","params":{"sym":"S","depth":1}`, `trades.list","params":{"sym":"S","after":1}`} {
+						messages = append(messages, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s}`, i, ask))
+					}
+					return "/", messages
+				}
 				return "/", []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"channels":["%s"]}}`,
 					strings.ReplaceAll(channels, ",", `","`))}
 			},
-			Readers: []string{"book.S", "book.S.100ms", "trades.S", "ticker.S", "candles.S.1s", "candles.S.1m"},
+			Readers: []string{"book.S", "book.S.100ms", "trades.S", "ticker.S", "candles.S.1s", "candles.S.1m", "reads"},
 			Slow:    []string{"book.S", "book.S.100ms", "book.S,trades.S", "trades.S", "ticker.S", "candles.S.1s"},
 		}
 	})

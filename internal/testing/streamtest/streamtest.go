@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -42,6 +43,8 @@ type Door struct {
 	Readers []string
 	// Slow is the same as Readers, for readers that stop reading for a while.
 	Slow []string
+	// Asks has the paths of requests that are answered at once. They are sent while the symbol is halted.
+	Asks []string
 }
 
 // Play lets a door serve the story, and compares the messages that it sends with a golden file.
@@ -49,12 +52,18 @@ func Play(t *testing.T, name string, newDoor func() *Door) {
 	t.Helper()
 	var transcript string
 	synctest.Test(t, func(t *testing.T) { transcript = play(t, newDoor()) })
+	Compare(t, name, transcript)
+}
+
+// Compare compares what a door sends with a golden file.
+func Compare(t *testing.T, name, got string) {
+	t.Helper()
 	if *update {
-		require.NoError(t, os.WriteFile(name, []byte(transcript), 0o644))
+		require.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.Equal(t, string(want), transcript, "run this test with -update-streams if the door's messages should change")
+	require.Equal(t, string(want), got, "run this test with -update-streams if the door's messages should change")
 }
 
 func play(t *testing.T, d *Door) string {
@@ -67,6 +76,7 @@ func play(t *testing.T, d *Door) string {
 	running.Go(func() { feed.Run(ctx) })
 	server := serve(d.Handler)
 	var readers []*reader
+	var answers strings.Builder
 	join := func(when string, channels []string, slow bool) {
 		for _, c := range channels {
 			r := &reader{title: c + ", " + when, step: "joined", slow: slow, gate: make(chan struct{}, 1)}
@@ -95,6 +105,10 @@ func play(t *testing.T, d *Door) string {
 			for _, r := range readers {
 				r.setStopped(false)
 			}
+		case "and its end":
+			for _, path := range d.Asks {
+				fmt.Fprintf(&answers, "# %s\n%s\n", path, ask(d.Handler, path))
+			}
 		}
 		story.add(s.records...)
 		synctest.Wait()
@@ -112,7 +126,14 @@ func play(t *testing.T, d *Door) string {
 	for _, r := range readers {
 		fmt.Fprintf(&b, "# %s\n%s\n", r.title, r.transcript.String())
 	}
-	return b.String()
+	return b.String() + answers.String()
+}
+
+// ask returns the status and the body of a door's answer to a request.
+func ask(h http.Handler, path string) string {
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	return fmt.Sprintf("%d %s", answer.Code, answer.Body)
 }
 
 // reader is a client that reads messages.
