@@ -37,9 +37,10 @@ release:
 module:
 	@deploy/release/module.sh '$(MODULE)'
 
-# docs/reference is made of the code. Tests compare it, and say when this has to be run.
+# Writes docs/reference, docs/asyncapi.yaml and the page's openapi.json, which are made of the code and of docs. Tests
+# compare them, and say when this must be run.
 reference:
-	go test ./internal/lab/bench ./internal/lab/grade/script ./internal/operate/settings ./internal/door/binance ./internal/exchange ./internal/door/jsonrpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry ./cmd/outcry-lab -run '^TestReference' -count=1 -update
+	go test ./internal/lab/bench ./internal/lab/grade/script ./internal/operate/settings ./internal/door/binance ./internal/exchange ./internal/door/jsonrpc ./internal/door/web ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry ./cmd/outcry-lab -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.
@@ -53,8 +54,8 @@ check:
 # The long forms of what CI looks at for a minute, in parts that can run alone, each under an hour on two cores:
 # make prove-race, make prove-fuzz-3. Set FUZZTIME for less; every sixth target of fuzzing is a part.
 FUZZTIME ?= 9m
-PROVED = race race-programs long ordinary simulation release operations benchmarks torture cluster books mutation \
-  load $(FUZZED)
+PROVED = race race-programs long ordinary simulation release operations benchmarks overload torture cluster books \
+  mutation load $(FUZZED)
 FUZZED = fuzz-1 fuzz-2 fuzz-3 fuzz-4 fuzz-5 fuzz-6
 .PHONY: $(PROVED:%=prove-%) prove-steady
 prove: $(PROVED:%=prove-%)
@@ -84,6 +85,10 @@ prove-operations:
 
 prove-benchmarks:
 	.ci/benchmarks
+
+# Clients that are hostile or too many, at full size: up to 10,000 connections at a time.
+prove-overload:
+	go test -count=1 -vet=off -timeout 55m ./internal/door -run Overload -overload
 
 prove-torture:
 	go run ./loadtest torture -plan long

@@ -115,7 +115,7 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	case <-ctx.Done():
 		return d.last()
 	}
-	if m.rests(ctx) {
+	if m.waitIdle(ctx) {
 		d.inBackground(ctx, m.workOut)
 	} else {
 		<-d.working
@@ -123,9 +123,9 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	return d.last()
 }
 
-// rests waits until the state has been unchanged for digestRest and its digest is not known, and then returns true.
+// waitIdle waits until the state has been unchanged for digestRest and its digest is not known, and then returns true.
 // It returns false if the digest is known already, or when ctx ends.
-func (m *member) rests(ctx context.Context) bool {
+func (m *member) waitIdle(ctx context.Context) bool {
 	poll := time.NewTicker(digestPoll)
 	defer poll.Stop()
 	known, of := m.digest.last()

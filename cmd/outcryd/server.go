@@ -345,7 +345,7 @@ func (s *server) stop() (err error) {
 	came := s.member.came()
 	if s.engine != nil {
 		s.engine.Close()
-		if s.journal.Err() == nil && s.member.tellsAll() {
+		if s.journal.Err() == nil && s.member.allCommitted() {
 			came = []any{"seq", cmp.Or(s.member.last(), s.journal.Appended()), "digest", recovery.Digest(s.engine.State())}
 		}
 	}

@@ -252,9 +252,9 @@ func (m *member) last() uint64 {
 	return m.replica.Load().Appended()
 }
 
-// tellsAll reports whether everything that the engine has done is committed, so that its state may be
+// allCommitted reports whether everything that the engine has done is committed, so that its state may be
 // published. It is always true for a server alone.
-func (m *member) tellsAll() bool {
+func (m *member) allCommitted() bool {
 	return m == nil || m.replica.Load().Appended() == m.replica.Load().Synced()
 }
 

@@ -69,8 +69,8 @@ func (q *unsent) front() *reply {
 	}
 }
 
-// passed records that a reply was sent without entering the queue.
-func (q *unsent) passed() {
+// noteDirect records that a reply was sent without entering the queue.
+func (q *unsent) noteDirect() {
 	q.mu.Lock()
 	q.emptied = time.Now()
 	q.mu.Unlock()

@@ -43,7 +43,7 @@ func (c *session) trySend(r *reply) bool {
 	if len(c.sendSome(r)) > 0 {
 		return false
 	}
-	c.unsent.passed()
+	c.unsent.noteDirect()
 	o.Metrics.answered(r)
 	c.server.recycle(r)
 	return true

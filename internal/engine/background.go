@@ -77,7 +77,7 @@ func (e *Engine) keep() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for again := time.Now(); ; {
-		wait := e.passSwitches()
+		wait := e.cancelFired()
 		if !e.keeper.idle() && !time.Now().Before(again) {
 			e.retryCancels()
 			again = time.Now().Add(keepEvery)
@@ -94,11 +94,11 @@ func (e *Engine) keep() {
 	}
 }
 
-// passSwitches cancels the open orders of accounts whose switches have fired. It returns the time until the next
+// cancelFired cancels the open orders of accounts whose switches have fired. It returns the time until the next
 // check, 0 if none is known.
-func (e *Engine) passSwitches() (wait time.Duration) {
+func (e *Engine) cancelFired() (wait time.Duration) {
 	for {
-		a, due, wait := e.keeper.nextPassed()
+		a, due, wait := e.keeper.nextFired()
 		if a == nil || e.closing() {
 			return wait
 		}

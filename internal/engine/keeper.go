@@ -124,10 +124,10 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// nextPassed returns the account whose switch is checked next and when it was due, if it has fired. That switch is
-// checked again after keepEvery unless arm is called first. If no switch has fired, a is nil and wait is the time
-// until the next one fires or the next retry; 0 means that nothing is to be waited for.
-func (k *keeper) nextPassed() (a *exchange.Account, due int64, wait time.Duration) {
+// nextFired returns the account of a switch that has fired, and when it was due. The switch is checked again after
+// keepEvery unless arm is called first. If no switch has fired, a is nil and wait is the time until the next one
+// fires or the next retry; 0 means that there is nothing to wait for.
+func (k *keeper) nextFired() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.hasRetries() {

@@ -199,18 +199,20 @@ func (t *Topic[R]) WakeAt(at time.Time) {
 		t.timer.Stop()
 	}
 	var timer *time.Timer
-	timer = time.AfterFunc(time.Until(at), func() {
-		t.View(func(m *market.Market) {
-			if t.timer != timer {
-				return // the timer was stopped after it had fired
-			}
-			t.timer = nil
-			if t.encoder.Tick(t, m) {
-				t.send()
-			}
-		})
-	})
+	timer = time.AfterFunc(time.Until(at), func() { t.View(func(m *market.Market) { t.tick(timer, m) }) })
 	t.timer, t.due = timer, at
+}
+
+// tick calls Tick for a timer that has fired, unless the timer was stopped or replaced before tick got the lock. Its
+// caller holds mu.
+func (t *Topic[R]) tick(fired *time.Timer, m *market.Market) {
+	if t.timer != fired {
+		return
+	}
+	t.timer = nil
+	if t.encoder.Tick(t, m) {
+		t.send()
+	}
 }
 
 // stopTimer ends the calls of Tick. Its caller holds mu.

@@ -191,22 +191,34 @@ func TestReadersEndWithTheFeed(t *testing.T) {
 	require.Equal(t, []string{"end a"}, n.take())
 }
 
-// TestATickThatComesTooLateIsDropped: a timer that fires while its topic ends does not call Tick.
+// TestATickThatComesTooLateIsDropped: a timer that has fired does not call Tick if it is replaced by an earlier one, or
+// its topic ends, before it gets the topic's lock.
 func TestATickThatComesTooLateIsDropped(t *testing.T) {
-	feed := market.NewFeed(market.Options{Records: new(source)}, &market.Snapshot{
-		Symbols: []exchange.SymbolState{{Symbol: "S"}}})
-	n, h := new(noted), Hub[*client]{}
-	leave, err := h.Join(feed, "S", "topic", &client{n, "a"}, func() Encoder[*client] { return &noter{noted: n} })
-	require.NoError(t, err)
-	topic := h.topics["topic"]
-	topic.Locked(func() {
-		topic.WakeAt(time.Now())
-		time.Sleep(20 * time.Millisecond) // the timer fires, and waits for the lock
-		topic.stopTimer()
+	run(t, func(feed *market.Feed, _ func()) {
+		n, h := new(noted), Hub[*client]{}
+		leave, err := h.Join(feed, "S", "topic", &client{n, "a"}, func() Encoder[*client] { return &noter{noted: n} })
+		require.NoError(t, err)
+		n.take()
+		topic := h.topics["topic"]
+		wakeAt := func(d time.Duration) (timer *time.Timer) {
+			topic.Locked(func() {
+				topic.WakeAt(time.Now().Add(d))
+				timer = topic.timer
+			})
+			return timer
+		}
+		fire := func(timer *time.Timer) { topic.View(func(m *market.Market) { topic.tick(timer, m) }) }
+		replaced := wakeAt(time.Hour)
+		last := wakeAt(time.Minute)
+		fire(replaced)
+		require.Empty(t, n.take(), "the timer was replaced")
+		fire(last)
+		require.Equal(t, []string{"tick at 1", "flush a"}, n.take())
+		ended := wakeAt(time.Hour)
+		leave()
+		fire(ended)
+		require.Empty(t, n.take(), "the topic has ended")
 	})
-	leave()
-	time.Sleep(20 * time.Millisecond)
-	require.Equal(t, []string{"begin 0", "join a 0, 0 before"}, n.take())
 }
 
 // TestPaces: a message is sent at once after a pause, otherwise after an interval or at the next moment of a grid.

@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write page/openapi.json from docs/openapi.yaml")
 
-// TestThePageHasTheDescription checks that the copy for browsers says the same as docs/openapi.yaml, in the same
-// order. `go test ./internal/door/web -run Description -update` writes the copy.
-func TestThePageHasTheDescription(t *testing.T) {
+// TestReferenceOfTheAPIForBrowsers checks that the copy for browsers says the same as docs/openapi.yaml, in the same
+// order. `make reference` writes the copy.
+func TestReferenceOfTheAPIForBrowsers(t *testing.T) {
 	var root yaml.Node
 	require.NoError(t, yaml.Unmarshal(docs.OpenAPI, &root))
 	var want bytes.Buffer
@@ -29,7 +29,7 @@ func TestThePageHasTheDescription(t *testing.T) {
 	}
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.Equal(t, want.String(), string(got), "run this test with -update")
+	require.Equal(t, want.String(), string(got), "make reference writes it")
 }
 
 // ordered writes YAML as JSON and keeps the order of members.
