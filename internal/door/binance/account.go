@@ -1,6 +1,7 @@
 package binance
 
 import (
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
 )
@@ -22,44 +23,43 @@ func (q *request) appendAccount(b []byte, view *accounts.View) ([]byte, *Error) 
 	if err != nil {
 		return nil, problemOf(err)
 	}
-	w := begin(b)
+	b = append(b, '{')
 	for _, name := range []string{"makerCommission", "takerCommission", "buyerCommission", "sellerCommission"} {
-		w.number(name, 0)
+		b = jsontext.Number(b, name, 0)
 	}
-	w.name("commissionRates")
-	rates := begin(w.b)
+	b = append(jsontext.Name(b, "commissionRates"), '{')
 	for _, name := range []string{"maker", "taker", "buyer", "seller"} {
-		rates.word(name, zero)
+		b = jsontext.Word(b, name, zero)
 	}
-	w.b = rates.end()
-	w.flag("canTrade", true)
-	w.flag("canWithdraw", false)
-	w.flag("canDeposit", false)
-	w.flag("brokered", false)
-	w.flag("requireSelfTradePrevention", false)
-	w.flag("preventSor", false)
-	w.number("updateTime", q.arrived.UnixMilli())
-	w.word("accountType", "SPOT")
-	w.name("balances")
-	w.b = appendBalance(append(w.b, '['), quoteAsset, a.Balance, a.Held)
+	b = append(b, '}')
+	b = jsontext.Bool(b, "canTrade", true)
+	b = jsontext.Bool(b, "canWithdraw", false)
+	b = jsontext.Bool(b, "canDeposit", false)
+	b = jsontext.Bool(b, "brokered", false)
+	b = jsontext.Bool(b, "requireSelfTradePrevention", false)
+	b = jsontext.Bool(b, "preventSor", false)
+	b = jsontext.Number(b, "updateTime", q.arrived.UnixMilli())
+	b = jsontext.Word(b, "accountType", "SPOT")
+	b = jsontext.Name(b, "balances")
+	b = appendBalance(append(b, '['), quoteAsset, a.Balance, a.Held)
 	for i := range a.Positions {
 		if p := &a.Positions[i]; offered(p.Symbol) {
-			w.b = appendBalance(append(w.b, ','), string(p.Symbol), p.Shares, p.Held)
+			b = appendBalance(append(b, ','), string(p.Symbol), p.Shares, p.Held)
 		}
 	}
-	w.b = append(w.b, ']')
-	w.raw("permissions", `["SPOT"]`)
-	w.raw("uid", uid(q.account))
-	return w.end(), nil
+	b = append(b, ']')
+	b = jsontext.Raw(b, "permissions", `["SPOT"]`)
+	b = jsontext.Raw(b, "uid", uid(q.account))
+	return append(b, '}'), nil
 }
 
 // appendBalance appends the free and locked amounts of an asset.
-func appendBalance[D decimal](b []byte, asset string, free, locked D) []byte {
-	w := begin(b)
-	w.word("asset", asset)
-	put(&w, "free", free)
-	put(&w, "locked", locked)
-	return w.end()
+func appendBalance[D jsontext.Exact](b []byte, asset string, free, locked D) []byte {
+	b = append(b, '{')
+	b = jsontext.Word(b, "asset", asset)
+	b = decimal(b, "free", free)
+	b = decimal(b, "locked", locked)
+	return append(b, '}')
 }
 
 // uid returns an account's id as a number, if it is one that every client can represent; 0 otherwise.
@@ -97,25 +97,25 @@ func (d *Door) myTrades(q *request) (work, *Error) {
 		if err != nil {
 			return nil, errNow
 		}
-		return appendList(nil, fills, appendMyTrade), nil
+		return jsontext.List(nil, fills, appendMyTrade), nil
 	}, problem
 }
 
 // appendMyTrade appends an execution as its account sees it.
 func appendMyTrade(b []byte, f *exchange.AccountFill) []byte {
-	w := begin(b)
-	w.word("symbol", pair(f.Symbol))
-	w.number("id", int64(f.Trade))
-	w.number("orderId", int64(f.Order))
-	w.number("orderListId", -1)
-	put(&w, "price", f.Price)
-	put(&w, "qty", f.Shares)
-	put(&w, "quoteQty", exchange.Notional(f.Shares, f.Price))
-	w.word("commission", zero)
-	w.word("commissionAsset", received(f))
-	w.number("time", millis(f.Time))
-	w.flag("isBuyer", f.Side == exchange.Buy)
-	w.flag("isMaker", f.Maker)
-	w.flag("isBestMatch", true)
-	return w.end()
+	b = append(b, '{')
+	b = jsontext.Word(b, "symbol", pair(f.Symbol))
+	b = jsontext.Number(b, "id", f.Trade)
+	b = jsontext.Number(b, "orderId", f.Order)
+	b = jsontext.Number(b, "orderListId", -1)
+	b = decimal(b, "price", f.Price)
+	b = decimal(b, "qty", f.Shares)
+	b = decimal(b, "quoteQty", exchange.Notional(f.Shares, f.Price))
+	b = jsontext.Word(b, "commission", zero)
+	b = jsontext.Word(b, "commissionAsset", received(f))
+	b = jsontext.Number(b, "time", millis(f.Time))
+	b = jsontext.Bool(b, "isBuyer", f.Side == exchange.Buy)
+	b = jsontext.Bool(b, "isMaker", f.Maker)
+	b = jsontext.Bool(b, "isBestMatch", true)
+	return append(b, '}')
 }

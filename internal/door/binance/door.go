@@ -17,7 +17,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"outcry/internal/door"
 	"outcry/internal/door/asof"
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -88,7 +88,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/sapi/") && r.Method == http.MethodGet:
 		d.answerSAPI(w, r, path)
 	case (path == "/fapi/v1/exchangeInfo" || path == "/dapi/v1/exchangeInfo") && r.Method == http.MethodGet:
-		send(w, http.StatusOK, []byte(`{"symbols":[]}`))
+		jsontext.Send(w, http.StatusOK, []byte(`{"symbols":[]}`))
 	default:
 		d.serveREST(w, r, path)
 	}
@@ -106,7 +106,7 @@ func (d *Door) answerSAPI(w http.ResponseWriter, r *http.Request, path string) {
 			return
 		}
 	}
-	send(w, http.StatusOK, answer)
+	jsontext.Send(w, http.StatusOK, answer)
 }
 
 // serveREST answers a request of the REST API.
@@ -137,7 +137,7 @@ func (d *Door) serveREST(w http.ResponseWriter, r *http.Request, path string) {
 		d.refuse(w, problem)
 		return
 	}
-	send(w, http.StatusOK, answer)
+	jsontext.Send(w, http.StatusOK, answer)
 }
 
 // ask answers a request in the three steps. read parses its parameters.
@@ -170,16 +170,5 @@ func (d *Door) refuse(w http.ResponseWriter, e *Error) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
-	send(w, e.Status, e.json())
-}
-
-// send answers with JSON.
-func send(w http.ResponseWriter, status int, json []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json") // some clients read an error's text only with this type
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(json)))
-	w.WriteHeader(status)
-	_, _ = w.Write(json) // an error means that the client has disconnected
+	jsontext.Send(w, e.Status, e.json())
 }

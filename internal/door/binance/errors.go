@@ -3,6 +3,7 @@ package binance
 import (
 	"net/http"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -35,14 +36,13 @@ func (e *Error) json() []byte { return e.body(nil) }
 
 // body appends the error as JSON.
 func (e *Error) body(b []byte) []byte {
-	w := begin(b)
-	w.number("code", int64(e.Code))
-	w.name("msg")
-	w.b = appendText(w.b, e.Text)
+	b = append(b, '{')
+	b = jsontext.Number(b, "code", e.Code)
+	b = jsontext.Text(b, "msg", e.Text)
 	if e.data != nil {
-		w.raw("data", string(e.data))
+		b = jsontext.Raw(b, "data", e.data)
 	}
-	return w.end()
+	return append(b, '}')
 }
 
 // Errors that are used in several places.

@@ -3,6 +3,7 @@ package binance
 import (
 	"time"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -21,71 +22,64 @@ func (d *Door) exchangeInfo(q *request) (work, *Error) {
 		if problem != nil {
 			return nil, problem
 		}
-		w := begin(nil)
-		w.word("timezone", "UTC")
-		w.number("serverTime", time.Now().UnixMilli())
-		w.raw("rateLimits", "[]")
-		w.raw("exchangeFilters", "[]")
-		w.name("symbols")
-		w.b = append(w.b, list...)
-		return w.end(), nil
+		b := jsontext.Word([]byte{'{'}, "timezone", "UTC")
+		b = jsontext.Number(b, "serverTime", time.Now().UnixMilli())
+		b = jsontext.Raw(b, "rateLimits", "[]")
+		b = jsontext.Raw(b, "exchangeFilters", "[]")
+		return append(jsontext.Raw(b, "symbols", list), '}'), nil
 	}, problem
 }
 
 // appendInfo appends a symbol's entry in exchangeInfo.
 func (d *Door) appendInfo(b []byte, m *market.Market) []byte {
-	w := begin(b)
+	b = append(b, '{')
 	state := "TRADING"
 	if m.Halt() != nil {
 		state = "BREAK"
 	}
-	w.word("symbol", pair(m.Symbol()))
-	w.word("status", state)
-	w.word("baseAsset", string(m.Symbol()))
-	w.number("baseAssetPrecision", fractionDigits)
-	w.word("quoteAsset", quoteAsset)
-	w.number("quotePrecision", fractionDigits)
-	w.number("quoteAssetPrecision", fractionDigits)
-	w.number("baseCommissionPrecision", fractionDigits)
-	w.number("quoteCommissionPrecision", fractionDigits)
-	w.raw("orderTypes", `["LIMIT","LIMIT_MAKER","MARKET"]`)
+	b = jsontext.Word(b, "symbol", pair(m.Symbol()))
+	b = jsontext.Word(b, "status", state)
+	b = jsontext.Word(b, "baseAsset", string(m.Symbol()))
+	b = jsontext.Number(b, "baseAssetPrecision", fractionDigits)
+	b = jsontext.Word(b, "quoteAsset", quoteAsset)
+	b = jsontext.Number(b, "quotePrecision", fractionDigits)
+	b = jsontext.Number(b, "quoteAssetPrecision", fractionDigits)
+	b = jsontext.Number(b, "baseCommissionPrecision", fractionDigits)
+	b = jsontext.Number(b, "quoteCommissionPrecision", fractionDigits)
+	b = jsontext.Raw(b, "orderTypes", `["LIMIT","LIMIT_MAKER","MARKET"]`)
 	for _, absent := range []string{"icebergAllowed", "ocoAllowed", "otoAllowed", "opoAllowed",
 		"quoteOrderQtyMarketAllowed",
 		"allowTrailingStop", "amendAllowed", "pegInstructionsAllowed", "isMarginTradingAllowed"} {
-		w.flag(absent, false)
+		b = jsontext.Bool(b, absent, false)
 	}
-	w.flag("cancelReplaceAllowed", true)
-	w.flag("isSpotTradingAllowed", true)
-	w.name("filters")
-	w.b = d.appendFilters(w.b, m.Rules())
-	w.raw("permissions", `["SPOT"]`)
-	w.raw("permissionSets", `[["SPOT"]]`)
-	w.word("defaultSelfTradePreventionMode", "NONE")
-	w.raw("allowedSelfTradePreventionModes", `["NONE","EXPIRE_TAKER","EXPIRE_MAKER","EXPIRE_BOTH"]`)
-	return w.end()
+	b = jsontext.Bool(b, "cancelReplaceAllowed", true)
+	b = jsontext.Bool(b, "isSpotTradingAllowed", true)
+	b = d.appendFilters(jsontext.Name(b, "filters"), m.Rules())
+	b = jsontext.Raw(b, "permissions", `["SPOT"]`)
+	b = jsontext.Raw(b, "permissionSets", `[["SPOT"]]`)
+	b = jsontext.Word(b, "defaultSelfTradePreventionMode", "NONE")
+	b = jsontext.Raw(b, "allowedSelfTradePreventionModes", `["NONE","EXPIRE_TAKER","EXPIRE_MAKER","EXPIRE_BOTH"]`)
+	return append(b, '}')
 }
 
 // appendFilters appends the filters that orders must satisfy. Clients round prices and amounts to them before sending.
 func (d *Door) appendFilters(b []byte, rules exchange.SymbolRules) []byte {
 	tick, lot := max(rules.Tick, 1), max(rules.Lot, 1)
-	w := begin(append(b, '['))
-	w.word("filterType", "PRICE_FILTER")
-	put(&w, "minPrice", tick)
-	w.word("maxPrice", limitMax)
-	put(&w, "tickSize", tick)
-	w = begin(append(w.end(), ','))
-	w.word("filterType", "LOT_SIZE")
-	put(&w, "minQty", lot)
-	w.word("maxQty", amountMax)
-	put(&w, "stepSize", lot)
-	w = begin(append(w.end(), ','))
-	w.word("filterType", "NOTIONAL")
-	put(&w, "minNotional", d.options.OrderValueMin())
-	w.flag("applyMinToMarket", true)
-	put(&w, "maxNotional", exchange.CashTotalMax)
-	w.flag("applyMaxToMarket", false)
-	w.number("avgPriceMins", 0)
-	return append(w.end(), ']')
+	b = jsontext.Word(append(b, '[', '{'), "filterType", "PRICE_FILTER")
+	b = decimal(b, "minPrice", tick)
+	b = jsontext.Word(b, "maxPrice", limitMax)
+	b = decimal(b, "tickSize", tick)
+	b = jsontext.Word(append(b, '}', ',', '{'), "filterType", "LOT_SIZE")
+	b = decimal(b, "minQty", lot)
+	b = jsontext.Word(b, "maxQty", amountMax)
+	b = decimal(b, "stepSize", lot)
+	b = jsontext.Word(append(b, '}', ',', '{'), "filterType", "NOTIONAL")
+	b = decimal(b, "minNotional", d.options.OrderValueMin())
+	b = jsontext.Bool(b, "applyMinToMarket", true)
+	b = decimal(b, "maxNotional", exchange.CashTotalMax)
+	b = jsontext.Bool(b, "applyMaxToMarket", false)
+	b = jsontext.Number(b, "avgPriceMins", 0)
+	return append(b, '}', ']')
 }
 
 // tradeFees answers with the trading fees, which are zero.
@@ -94,10 +88,10 @@ func (d *Door) tradeFees(q *request) ([]byte, *Error) {
 		return nil, problem
 	}
 	return d.list(q, nil, func(b []byte, m *market.Market) []byte {
-		w := begin(b)
-		w.word("symbol", pair(m.Symbol()))
-		w.word("makerCommission", "0")
-		w.word("takerCommission", "0")
-		return w.end()
+		b = append(b, '{')
+		b = jsontext.Word(b, "symbol", pair(m.Symbol()))
+		b = jsontext.Word(b, "makerCommission", "0")
+		b = jsontext.Word(b, "takerCommission", "0")
+		return append(b, '}')
 	})
 }

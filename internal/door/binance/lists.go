@@ -1,6 +1,9 @@
 package binance
 
-import "outcry/internal/exchange"
+import (
+	"outcry/internal/door/jsontext"
+	"outcry/internal/exchange"
+)
 
 // openPage is how many open orders are read at a time.
 const openPage = 1000
@@ -28,10 +31,7 @@ func (d *Door) openOrders(q *request) (work, *Error) {
 				if after = orders[i].ID; !offered(orders[i].Symbol) {
 					continue
 				}
-				if len(b) > 1 {
-					b = append(b, ',')
-				}
-				b = appendOrder(b, &orders[i])
+				b = appendOrder(jsontext.Next(b), &orders[i])
 			}
 			if more && !large {
 				select {
@@ -85,6 +85,6 @@ func (d *Door) allOrders(q *request) (work, *Error) {
 		if err != nil {
 			return nil, errNow
 		}
-		return appendList(nil, orders, appendOrder), nil
+		return jsontext.List(nil, orders, appendOrder), nil
 	}, problem
 }

@@ -1,10 +1,10 @@
 package binance
 
 import (
-	"iter"
 	"strconv"
 	"time"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -17,9 +17,7 @@ func (d *Door) ping(*request) (work, *Error) {
 // time answers GET time.
 func (d *Door) time(*request) (work, *Error) {
 	return func() ([]byte, *Error) {
-		w := begin(nil)
-		w.number("serverTime", time.Now().UnixMilli())
-		return w.end(), nil
+		return append(jsontext.Number([]byte{'{'}, "serverTime", time.Now().UnixMilli()), '}'), nil
 	}, nil
 }
 
@@ -44,29 +42,10 @@ func (d *Door) depth(q *request) (work, *Error) {
 
 // appendDepth appends the best levels of a book, for answers and streams.
 func appendDepth(b []byte, m *market.Market, limit int) []byte {
-	w := begin(b)
-	w.number("lastUpdateId", int64(m.BookSeq()))
-	w.name("bids")
-	w.b = appendLevels(w.b, m.Bids(), limit)
-	w.name("asks")
-	w.b = appendLevels(w.b, m.Asks(), limit)
-	return w.end()
-}
-
-// appendLevels appends up to limit levels, best first.
-func appendLevels(b []byte, levels iter.Seq2[exchange.Price, exchange.Position], limit int) []byte {
-	b = append(b, '[')
-	n := 0
-	for p, shares := range levels {
-		if n == limit {
-			break
-		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = appendLevel(b, p, shares)
-	}
-	return append(b, ']')
+	b = jsontext.Number(append(b, '{'), "lastUpdateId", m.BookSeq())
+	b = jsontext.Levels(jsontext.Name(b, "bids"), m.Bids(), limit, appendLevel)
+	b = jsontext.Levels(jsontext.Name(b, "asks"), m.Asks(), limit, appendLevel)
+	return append(b, '}')
 }
 
 // numbered is a trade with its trade number at the symbol.
@@ -107,21 +86,21 @@ func (d *Door) trades(q *request) (work, *Error) {
 	return func() ([]byte, *Error) {
 		var trades []numbered
 		problem := d.market(q, sym, func(m *market.Market) { trades = tradesFrom(m, 0, limit, span{}) })
-		return appendList(nil, trades, appendTrade), problem
+		return jsontext.List(nil, trades, appendTrade), problem
 	}, problem
 }
 
 // appendTrade appends a trade for GET trades.
 func appendTrade(b []byte, t *numbered) []byte {
-	w := begin(b)
-	w.number("id", int64(t.id))
-	put(&w, "price", t.Price)
-	put(&w, "qty", t.Shares)
-	put(&w, "quoteQty", exchange.Notional(t.Shares, t.Price))
-	w.number("time", millis(t.Time))
-	w.flag("isBuyerMaker", t.Side() == exchange.Sell)
-	w.flag("isBestMatch", true)
-	return w.end()
+	b = append(b, '{')
+	b = jsontext.Number(b, "id", t.id)
+	b = decimal(b, "price", t.Price)
+	b = decimal(b, "qty", t.Shares)
+	b = decimal(b, "quoteQty", exchange.Notional(t.Shares, t.Price))
+	b = jsontext.Number(b, "time", millis(t.Time))
+	b = jsontext.Bool(b, "isBuyerMaker", t.Side() == exchange.Sell)
+	b = jsontext.Bool(b, "isBestMatch", true)
+	return append(b, '}')
 }
 
 // aggTrades answers GET aggTrades. Each aggregate is one trade.
@@ -141,27 +120,25 @@ func (d *Door) aggTrades(q *request) (work, *Error) {
 	return func() ([]byte, *Error) {
 		var trades []numbered
 		problem := d.market(q, sym, func(m *market.Market) { trades = tradesFrom(m, uint64(from), s.limit, s) })
-		return appendList(nil, trades, appendAggTrade), problem
+		return jsontext.List(nil, trades, appendAggTrade), problem
 	}, problem
 }
 
 // appendAggTrade appends a trade for GET aggTrades.
 func appendAggTrade(b []byte, t *numbered) []byte {
-	w := begin(b)
-	putAggTrade(&w, t)
-	return w.end()
+	return append(membersOfAggTrade(append(b, '{'), t), '}')
 }
 
-// putAggTrade writes the members of an aggregate of one trade, for answers and streams.
-func putAggTrade(w *object, t *numbered) {
-	w.number("a", int64(t.id))
-	put(w, "p", t.Price)
-	put(w, "q", t.Shares)
-	w.number("f", int64(t.id))
-	w.number("l", int64(t.id))
-	w.number("T", millis(t.Time))
-	w.flag("m", t.Side() == exchange.Sell)
-	w.flag("M", true)
+// membersOfAggTrade appends the members of an aggregate of one trade, for answers and streams.
+func membersOfAggTrade(b []byte, t *numbered) []byte {
+	b = jsontext.Number(b, "a", t.id)
+	b = decimal(b, "p", t.Price)
+	b = decimal(b, "q", t.Shares)
+	b = jsontext.Number(b, "f", t.id)
+	b = jsontext.Number(b, "l", t.id)
+	b = jsontext.Number(b, "T", millis(t.Time))
+	b = jsontext.Bool(b, "m", t.Side() == exchange.Sell)
+	return jsontext.Bool(b, "M", true)
 }
 
 // klines answers GET klines.
@@ -192,7 +169,7 @@ func (d *Door) klines(q *request) (work, *Error) {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return appendList(nil, candles, func(b []byte, c *exchange.Candle) []byte {
+		return jsontext.List(nil, candles, func(b []byte, c *exchange.Candle) []byte {
 			return appendKline(b, c, interval)
 		}), nil
 	}, problem
@@ -202,18 +179,13 @@ func (d *Door) klines(q *request) (work, *Error) {
 func appendKline(b []byte, c *exchange.Candle, i exchange.Interval) []byte {
 	b = strconv.AppendInt(append(b, '['), millis(c.Start), 10)
 	for _, p := range []exchange.Price{c.Open, c.High, c.Low, c.Close} {
-		b = appendQuoted(append(b, ','), p)
+		b = appendDecimal(append(b, ','), p)
 	}
-	b = appendQuoted(append(b, ','), c.Shares)
+	b = appendDecimal(append(b, ','), c.Shares)
 	b = strconv.AppendInt(append(b, ','), millis(c.Start+i.Length())-1, 10)
-	b = appendQuoted(append(b, ','), c.Notional)
+	b = appendDecimal(append(b, ','), c.Notional)
 	b = strconv.AppendUint(append(b, ','), c.Trades, 10)
-	b = appendQuoted(append(b, ','), c.TakerBought)
-	b = appendQuoted(append(b, ','), c.TakerPaid)
+	b = appendDecimal(append(b, ','), c.TakerBought)
+	b = appendDecimal(append(b, ','), c.TakerPaid)
 	return append(b, `,"0"]`...)
-}
-
-// appendQuoted appends a decimal in quotes.
-func appendQuoted[D decimal](b []byte, d D) []byte {
-	return append(appendDecimal(append(b, '"'), d), '"')
 }

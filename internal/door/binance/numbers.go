@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -16,11 +17,14 @@ const fractionDigits = 8
 // zero is the decimal 0.
 const zero = "0.00000000"
 
-// decimal is an exact number of the exchange, which Append writes in its shortest form.
-type decimal interface{ Append(dst []byte) []byte }
+// decimal appends a member whose value is a decimal.
+func decimal[D jsontext.Exact](b []byte, name string, d D) []byte {
+	return appendDecimal(jsontext.Name(b, name), d)
+}
 
-// appendDecimal appends a decimal without quotes.
-func appendDecimal[D decimal](b []byte, d D) []byte {
+// appendDecimal appends a decimal.
+func appendDecimal[D jsontext.Exact](b []byte, d D) []byte {
+	b = append(b, '"')
 	before := len(b)
 	b = d.Append(b)
 	have := -1 // number of digits after the point; -1 without a point
@@ -36,11 +40,14 @@ func appendDecimal[D decimal](b []byte, d D) []byte {
 	for ; have < fractionDigits; have++ {
 		b = append(b, '0')
 	}
-	return b
+	return append(b, '"')
 }
 
-// text returns a decimal in the door's format.
-func text[D decimal](d D) string { return string(appendDecimal(nil, d)) }
+// appendLevel appends a price level: its price and shares.
+func appendLevel(b []byte, p exchange.Price, shares exchange.Position) []byte {
+	b = appendDecimal(append(b, '['), p)
+	return append(appendDecimal(append(b, ','), shares), ']')
+}
 
 // millis returns a time in milliseconds since the Unix epoch, rounded down.
 func millis(nanos int64) int64 {

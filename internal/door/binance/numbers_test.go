@@ -9,8 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
+
+// text returns a decimal without its quotes.
+func text[D jsontext.Exact](d D) string { return strings.Trim(string(appendDecimal(nil, d)), `"`) }
 
 // TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas: amounts of money have up to sixteen digits, and no digit is
 // cut.

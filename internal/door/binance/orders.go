@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"outcry/internal/door/asof"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -195,7 +196,7 @@ func (d *Door) cancelOpen(q *request) (work, *Error) {
 		if len(canceled) == 0 {
 			return nil, errCancelUnknown
 		}
-		return appendList(nil, canceled, func(b []byte, o *exchange.OrderDetail) []byte {
+		return jsontext.List(nil, canceled, func(b []byte, o *exchange.OrderDetail) []byte {
 			return appendCanceled(b, o, "")
 		}), nil
 	}, problem

@@ -1,6 +1,7 @@
 package binance
 
 import (
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -15,46 +16,45 @@ func limitOf(o *exchange.OrderDetail) exchange.Price {
 	return o.Limit
 }
 
-// putState writes the members about an order's state that all answers have.
-func putState(w *object, o *exchange.OrderDetail) {
-	put(w, "price", limitOf(o))
-	put(w, "origQty", total(o))
-	put(w, "executedQty", o.Executed)
-	w.word("origQuoteOrderQty", zero)
-	put(w, "cummulativeQuoteQty", o.Notional)
-	w.word("status", status(o))
-	w.word("timeInForce", timeInForce(&o.Terms))
-	w.word("type", orderType(&o.Terms))
-	w.word("side", side(o.Side))
+// membersOfState appends the members about an order's state that all answers have.
+func membersOfState(b []byte, o *exchange.OrderDetail) []byte {
+	b = decimal(b, "price", limitOf(o))
+	b = decimal(b, "origQty", total(o))
+	b = decimal(b, "executedQty", o.Executed)
+	b = jsontext.Word(b, "origQuoteOrderQty", zero)
+	b = decimal(b, "cummulativeQuoteQty", o.Notional)
+	b = jsontext.Word(b, "status", status(o))
+	b = jsontext.Word(b, "timeInForce", timeInForce(&o.Terms))
+	b = jsontext.Word(b, "type", orderType(&o.Terms))
+	return jsontext.Word(b, "side", side(o.Side))
 }
 
 // appendNew appends the answer to a new order, in its state after its own record.
 func appendNew(b []byte, o *exchange.OrderWithFills, resp string) []byte {
-	w := begin(b)
-	w.word("symbol", pair(o.Symbol))
-	w.number("orderId", int64(o.ID))
-	w.number("orderListId", -1)
-	w.word("clientOrderId", clientID(&o.OrderDetail))
-	w.number("transactTime", millis(o.Time))
+	b = append(b, '{')
+	b = jsontext.Word(b, "symbol", pair(o.Symbol))
+	b = jsontext.Number(b, "orderId", o.ID)
+	b = jsontext.Number(b, "orderListId", -1)
+	b = jsontext.Word(b, "clientOrderId", clientID(&o.OrderDetail))
+	b = jsontext.Number(b, "transactTime", millis(o.Time))
 	if resp == respACK {
-		return w.end()
+		return append(b, '}')
 	}
-	putState(&w, &o.OrderDetail)
-	w.number("workingTime", millis(o.Time))
-	w.word("selfTradePreventionMode", selfTrades[o.STP])
+	b = membersOfState(b, &o.OrderDetail)
+	b = jsontext.Number(b, "workingTime", millis(o.Time))
+	b = jsontext.Word(b, "selfTradePreventionMode", selfTrades[o.STP])
 	if resp == respFULL {
-		w.name("fills")
-		w.b = appendList(w.b, o.Fills, func(b []byte, f *exchange.AccountFill) []byte {
-			w := begin(b)
-			put(&w, "price", f.Price)
-			put(&w, "qty", f.Shares)
-			w.word("commission", zero)
-			w.word("commissionAsset", received(f))
-			w.number("tradeId", int64(f.Trade))
-			return w.end()
+		b = jsontext.List(jsontext.Name(b, "fills"), o.Fills, func(b []byte, f *exchange.AccountFill) []byte {
+			b = append(b, '{')
+			b = decimal(b, "price", f.Price)
+			b = decimal(b, "qty", f.Shares)
+			b = jsontext.Word(b, "commission", zero)
+			b = jsontext.Word(b, "commissionAsset", received(f))
+			b = jsontext.Number(b, "tradeId", f.Trade)
+			return append(b, '}')
 		})
 	}
-	return w.end()
+	return append(b, '}')
 }
 
 // received returns the asset that an account received in an execution.
@@ -67,34 +67,35 @@ func received(f *exchange.AccountFill) string {
 
 // appendOrder appends an order for queries and lists.
 func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
-	w := begin(b)
-	w.word("symbol", pair(o.Symbol))
-	w.number("orderId", int64(o.ID))
-	w.number("orderListId", -1)
-	w.word("clientOrderId", clientID(o))
-	putState(&w, o)
-	w.word("stopPrice", zero)
-	w.word("icebergQty", zero)
-	w.number("time", millis(o.Time)) // transactTime is left out, because clients would use it in place of time
-	w.number("updateTime", millis(o.Changed))
-	w.flag("isWorking", true)
-	w.number("workingTime", millis(o.Time))
-	w.word("selfTradePreventionMode", selfTrades[o.STP])
-	return w.end()
+	b = append(b, '{')
+	b = jsontext.Word(b, "symbol", pair(o.Symbol))
+	b = jsontext.Number(b, "orderId", o.ID)
+	b = jsontext.Number(b, "orderListId", -1)
+	b = jsontext.Word(b, "clientOrderId", clientID(o))
+	b = membersOfState(b, o)
+	b = jsontext.Word(b, "stopPrice", zero)
+	b = jsontext.Word(b, "icebergQty", zero)
+	// transactTime is left out, because clients would use it in place of time.
+	b = jsontext.Number(b, "time", millis(o.Time))
+	b = jsontext.Number(b, "updateTime", millis(o.Changed))
+	b = jsontext.Bool(b, "isWorking", true)
+	b = jsontext.Number(b, "workingTime", millis(o.Time))
+	b = jsontext.Word(b, "selfTradePreventionMode", selfTrades[o.STP])
+	return append(b, '}')
 }
 
 // appendCanceled appends the answer to a cancel, which has its own client id.
 func appendCanceled(b []byte, o *exchange.OrderDetail, own exchange.Ref) []byte {
-	w := begin(b)
-	w.word("symbol", pair(o.Symbol))
-	w.word("origClientOrderId", clientID(o))
-	w.number("orderId", int64(o.ID))
-	w.number("orderListId", -1)
-	w.word("clientOrderId", cancelID(o.ID, own))
-	w.number("transactTime", millis(o.Changed))
-	putState(&w, o)
-	w.word("selfTradePreventionMode", selfTrades[o.STP])
-	return w.end()
+	b = append(b, '{')
+	b = jsontext.Word(b, "symbol", pair(o.Symbol))
+	b = jsontext.Word(b, "origClientOrderId", clientID(o))
+	b = jsontext.Number(b, "orderId", o.ID)
+	b = jsontext.Number(b, "orderListId", -1)
+	b = jsontext.Word(b, "clientOrderId", cancelID(o.ID, own))
+	b = jsontext.Number(b, "transactTime", millis(o.Changed))
+	b = membersOfState(b, o)
+	b = jsontext.Word(b, "selfTradePreventionMode", selfTrades[o.STP])
+	return append(b, '}')
 }
 
 // cancelID returns the client id of a cancel, or a made-up one if none was sent.

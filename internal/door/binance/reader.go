@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outcry/internal/door"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/view/market"
 )
@@ -158,7 +159,7 @@ func (r *reader) take(text []byte) bool {
 		r.unsubscribe(names)
 		return r.answer(q.ID, "null", "")
 	case "LIST_SUBSCRIPTIONS":
-		list := appendList(nil, r.subs, func(b []byte, s *subscription) []byte { return appendText(b, s.text) })
+		list := jsontext.List(nil, r.subs, func(b []byte, s *subscription) []byte { return jsontext.AppendWord(b, s.text) })
 		return r.answer(q.ID, string(list), "")
 	}
 	return r.answer(q.ID, "", fmt.Sprintf("Invalid request: unknown method %.40q", q.Method))
@@ -178,22 +179,18 @@ func isID(id json.RawMessage) bool {
 // answer answers a request with a result or, if result is empty, with a problem. It returns false if the connection has
 // ended.
 func (r *reader) answer(id json.RawMessage, result, problem string) bool {
-	w := begin(nil)
+	b := []byte{'{'}
 	if result != "" {
-		w.raw("result", result)
+		b = jsontext.Raw(b, "result", result)
 	} else {
-		w.name("error")
-		e := begin(w.b)
-		e.number("code", 2)
-		e.name("msg")
-		e.b = appendText(e.b, problem)
-		w.b = e.end()
+		b = jsontext.Number(append(jsontext.Name(b, "error"), '{'), "code", 2)
+		b = append(jsontext.Text(b, "msg", problem), '}')
 	}
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
-	w.raw("id", string(id))
-	return r.conn.Answer(websocket.NewFrame(w.end())) == nil
+	b = append(jsontext.Raw(b, "id", id), '}')
+	return r.conn.Answer(websocket.NewFrame(b)) == nil
 }
 
 // subscribe adds streams; their events follow what answer sends. It adds all of them, or none and returns the problem.

@@ -2,6 +2,7 @@ package binance
 
 import (
 	"outcry/internal/door/asof"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -170,12 +171,12 @@ func appendReplaced(canceled, made []byte) []byte {
 
 // appendHalves appends the results of the cancel and of the new order.
 func appendHalves(b []byte, canceled, made string, cancelAnswer, newAnswer []byte) []byte {
-	w := begin(b)
-	w.word("cancelResult", canceled)
-	w.word("newOrderResult", made)
-	w.raw("cancelResponse", string(cancelAnswer))
-	w.raw("newOrderResponse", string(newAnswer))
-	return w.end()
+	b = append(b, '{')
+	b = jsontext.Word(b, "cancelResult", canceled)
+	b = jsontext.Word(b, "newOrderResult", made)
+	b = jsontext.Raw(b, "cancelResponse", cancelAnswer)
+	b = jsontext.Raw(b, "newOrderResponse", newAnswer)
+	return append(b, '}')
 }
 
 // replaceFailed returns the error of a cancel-replace of which at least one half was not done.

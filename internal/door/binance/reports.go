@@ -1,6 +1,7 @@
 package binance
 
 import (
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -102,81 +103,77 @@ func execOf(why exchange.WhyCanceled) string {
 // appendReport appends an executionReport.
 func appendReport(b []byte, r *report) []byte {
 	o := r.order
-	w := beginEvent(b, "executionReport", millis(r.at), o.Symbol)
+	b = beginEvent(b, "executionReport", millis(r.at), o.Symbol)
 	own, original := clientID(o), ""
 	if r.exec == execCanceled { // not in other reports: some clients use C as the order's id if it is not empty
 		own, original = cancelID(o.ID, r.canceledBy), own
 	}
-	w.word("c", own)
-	w.word("S", side(o.Side))
-	w.word("o", orderType(&o.Terms))
-	w.word("f", timeInForce(&o.Terms))
-	put(&w, "q", total(o))
-	put(&w, "p", limitOf(o))
-	w.word("P", zero)
-	w.word("F", zero)
-	w.number("g", -1)
-	w.word("C", original)
-	w.word("x", r.exec)
-	w.word("X", r.status)
-	w.word("r", "NONE")
-	w.number("i", int64(o.ID))
-	r.putFill(&w)
-	put(&w, "z", r.executed)
-	w.word("n", zero)
-	w.number("T", millis(r.at))
-	w.flag("w", r.status == "NEW" || r.status == "PARTIALLY_FILLED")
-	w.flag("M", false)
-	w.number("O", millis(o.Time))
-	put(&w, "Z", r.notional)
-	w.word("Q", zero)
-	w.number("W", millis(o.Time))
-	w.word("V", selfTrades[o.STP])
-	return w.end()
+	b = jsontext.Word(b, "c", own)
+	b = jsontext.Word(b, "S", side(o.Side))
+	b = jsontext.Word(b, "o", orderType(&o.Terms))
+	b = jsontext.Word(b, "f", timeInForce(&o.Terms))
+	b = decimal(b, "q", total(o))
+	b = decimal(b, "p", limitOf(o))
+	b = jsontext.Word(b, "P", zero)
+	b = jsontext.Word(b, "F", zero)
+	b = jsontext.Number(b, "g", -1)
+	b = jsontext.Word(b, "C", original)
+	b = jsontext.Word(b, "x", r.exec)
+	b = jsontext.Word(b, "X", r.status)
+	b = jsontext.Word(b, "r", "NONE")
+	b = jsontext.Number(b, "i", o.ID)
+	b = r.membersOfFill(b)
+	b = decimal(b, "z", r.executed)
+	b = jsontext.Word(b, "n", zero)
+	b = jsontext.Number(b, "T", millis(r.at))
+	b = jsontext.Bool(b, "w", r.status == "NEW" || r.status == "PARTIALLY_FILLED")
+	b = jsontext.Bool(b, "M", false)
+	b = jsontext.Number(b, "O", millis(o.Time))
+	b = decimal(b, "Z", r.notional)
+	b = jsontext.Word(b, "Q", zero)
+	b = jsontext.Number(b, "W", millis(o.Time))
+	b = jsontext.Word(b, "V", selfTrades[o.STP])
+	return append(b, '}')
 }
 
-// putFill writes the report's execution, or zeros if it has none.
-func (r *report) putFill(w *object) {
+// membersOfFill appends the report's execution, or zeros if it has none.
+func (r *report) membersOfFill(b []byte) []byte {
 	f := r.fill
 	if f == nil {
 		f = &exchange.AccountFill{}
 	}
-	put(w, "l", f.Shares)
-	put(w, "L", f.Price)
-	put(w, "Y", exchange.Notional(f.Shares, f.Price))
-	w.flag("m", f.Maker)
-	w.number("I", int64(f.N))
+	b = decimal(b, "l", f.Shares)
+	b = decimal(b, "L", f.Price)
+	b = decimal(b, "Y", exchange.Notional(f.Shares, f.Price))
+	b = jsontext.Bool(b, "m", f.Maker)
+	b = jsontext.Number(b, "I", f.N)
 	if r.fill == nil {
-		w.raw("N", "null")
-		w.number("t", -1)
-		return
+		return jsontext.Number(jsontext.Raw(b, "N", "null"), "t", -1)
 	}
-	w.word("N", received(f))
-	w.number("t", int64(f.Trade))
+	return jsontext.Number(jsontext.Word(b, "N", received(f)), "t", f.Trade)
 }
 
 // appendPosition appends an outboundAccountPosition: the account's amounts of all assets that a record changed.
 func appendPosition(b []byte, e *exchange.AccountEvent) []byte {
-	w := begin(b)
-	w.word("e", "outboundAccountPosition")
-	w.number("E", millis(e.Time))
-	w.number("u", millis(e.Time))
-	w.name("B")
-	w.b = appendHolding(append(w.b, '['), quoteAsset, e.Balance, e.Held)
+	b = append(b, '{')
+	b = jsontext.Word(b, "e", "outboundAccountPosition")
+	b = jsontext.Number(b, "E", millis(e.Time))
+	b = jsontext.Number(b, "u", millis(e.Time))
+	b = append(jsontext.Name(b, "B"), '[')
+	b = appendHolding(b, quoteAsset, e.Balance, e.Held)
 	for i := range e.Positions {
 		if p := &e.Positions[i]; offered(p.Symbol) {
-			w.b = appendHolding(append(w.b, ','), string(p.Symbol), p.Shares, p.Held)
+			b = appendHolding(append(b, ','), string(p.Symbol), p.Shares, p.Held)
 		}
 	}
-	w.b = append(w.b, ']')
-	return w.end()
+	return append(b, ']', '}')
 }
 
 // appendHolding appends an account's amounts of an asset, for events.
-func appendHolding[D decimal](b []byte, asset string, free, locked D) []byte {
-	w := begin(b)
-	w.word("a", asset)
-	put(&w, "f", free)
-	put(&w, "l", locked)
-	return w.end()
+func appendHolding[D jsontext.Exact](b []byte, asset string, free, locked D) []byte {
+	b = append(b, '{')
+	b = jsontext.Word(b, "a", asset)
+	b = decimal(b, "f", free)
+	b = decimal(b, "l", locked)
+	return append(b, '}')
 }

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"time"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -25,55 +26,55 @@ func (d *Door) ticker24(q *request) (work, *Error) {
 // tickerPrice answers GET ticker/price.
 func (d *Door) tickerPrice(q *request) (work, *Error) {
 	return d.each(q, func(b []byte, m *market.Market) []byte {
-		w := begin(b)
-		w.word("symbol", pair(m.Symbol()))
-		put(&w, "price", m.Traded().Last)
-		return w.end()
+		b = append(b, '{')
+		b = jsontext.Word(b, "symbol", pair(m.Symbol()))
+		b = decimal(b, "price", m.Traded().Last)
+		return append(b, '}')
 	})
 }
 
 // bookTicker answers GET ticker/bookTicker.
 func (d *Door) bookTicker(q *request) (work, *Error) {
 	return d.each(q, func(b []byte, m *market.Market) []byte {
-		w := begin(b)
-		w.word("symbol", pair(m.Symbol()))
-		putBest(&w, m, "bidPrice", "bidQty", "askPrice", "askQty")
-		return w.end()
+		b = append(b, '{')
+		b = jsontext.Word(b, "symbol", pair(m.Symbol()))
+		b = membersOfBest(b, m, "bidPrice", "bidQty", "askPrice", "askQty")
+		return append(b, '}')
 	})
 }
 
-// putBest writes the best level of each side, or zeros for an empty side.
-func putBest(w *object, m *market.Market, bid, bidQty, ask, askQty string) {
+// membersOfBest appends the best level of each side, or zeros for an empty side.
+func membersOfBest(b []byte, m *market.Market, bid, bidQty, ask, askQty string) []byte {
 	best, _ := m.Best(exchange.Buy)
-	put(w, bid, best.Price)
-	put(w, bidQty, best.Shares)
+	b = decimal(b, bid, best.Price)
+	b = decimal(b, bidQty, best.Shares)
 	best, _ = m.Best(exchange.Sell)
-	put(w, ask, best.Price)
-	put(w, askQty, best.Shares)
+	b = decimal(b, ask, best.Price)
+	return decimal(b, askQty, best.Shares)
 }
 
 // appendTicker24 appends the totals of the last 24 hours.
 func appendTicker24(b []byte, m *market.Market, now time.Time) []byte {
 	c, traded := window(m, now), m.Traded()
-	w := begin(b)
-	w.word("symbol", pair(m.Symbol()))
-	putChange(&w, &c, "priceChange", "priceChangePercent", "weightedAvgPrice")
-	put(&w, "prevClosePrice", c.Open)
-	put(&w, "lastPrice", traded.Last)
-	put(&w, "lastQty", lastShares(m))
-	putBest(&w, m, "bidPrice", "bidQty", "askPrice", "askQty")
-	put(&w, "openPrice", c.Open)
-	put(&w, "highPrice", c.High)
-	put(&w, "lowPrice", c.Low)
-	put(&w, "volume", c.Shares)
-	put(&w, "quoteVolume", c.Notional)
-	w.number("openTime", now.Add(-day).UnixMilli())
-	w.number("closeTime", now.UnixMilli())
+	b = append(b, '{')
+	b = jsontext.Word(b, "symbol", pair(m.Symbol()))
+	b = membersOfChange(b, &c, "priceChange", "priceChangePercent", "weightedAvgPrice")
+	b = decimal(b, "prevClosePrice", c.Open)
+	b = decimal(b, "lastPrice", traded.Last)
+	b = decimal(b, "lastQty", lastShares(m))
+	b = membersOfBest(b, m, "bidPrice", "bidQty", "askPrice", "askQty")
+	b = decimal(b, "openPrice", c.Open)
+	b = decimal(b, "highPrice", c.High)
+	b = decimal(b, "lowPrice", c.Low)
+	b = decimal(b, "volume", c.Shares)
+	b = decimal(b, "quoteVolume", c.Notional)
+	b = jsontext.Number(b, "openTime", now.Add(-day).UnixMilli())
+	b = jsontext.Number(b, "closeTime", now.UnixMilli())
 	first, last := tradesOf(&c)
-	w.number("firstId", first)
-	w.number("lastId", last)
-	w.number("count", int64(c.Trades))
-	return w.end()
+	b = jsontext.Number(b, "firstId", first)
+	b = jsontext.Number(b, "lastId", last)
+	b = jsontext.Number(b, "count", c.Trades)
+	return append(b, '}')
 }
 
 // tradesOf returns the numbers of the first and last trade of a candle, -1 if it has no trades.
@@ -93,12 +94,12 @@ func lastShares(m *market.Market) exchange.Shares {
 	return 0
 }
 
-// putChange writes the change of a price, in money and in percent, and the mean price. Percentage and mean are rounded,
-// for display only.
-func putChange(w *object, c *exchange.Candle, change, percent, mean string) {
-	put(w, change, c.Close-c.Open)
-	w.word(percent, percentOf(c.Close-c.Open, c.Open))
-	w.word(mean, meanPrice(c))
+// membersOfChange appends the change of a price, in money and in percent, and the mean price. Percentage and mean are
+// rounded, for display only.
+func membersOfChange(b []byte, c *exchange.Candle, change, percent, mean string) []byte {
+	b = decimal(b, change, c.Close-c.Open)
+	b = jsontext.Word(b, percent, percentOf(c.Close-c.Open, c.Open))
+	return jsontext.Word(b, mean, meanPrice(c))
 }
 
 // percentOf returns change as a percentage of another price, with three digits after the point.
@@ -178,10 +179,7 @@ func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *
 		if !offered(m.Symbol()) {
 			return
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = write(b, m)
+		b = write(jsontext.Next(b), m)
 	}
 	for _, sym := range syms {
 		if problem := problemOf(feed.View(sym, add)); problem != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
@@ -70,10 +71,10 @@ func (n *streamName) send(t *topic, data []byte) {
 
 // wrap returns an event in the form of /stream, with the stream's name.
 func wrap(name string, data []byte) []byte {
-	w := begin(make([]byte, 0, len(data)+len(name)+24))
-	w.word("stream", name)
-	w.raw("data", string(data))
-	return w.end()
+	b := append(make([]byte, 0, len(data)+len(name)+24), '{')
+	b = jsontext.Word(b, "stream", name)
+	b = jsontext.Raw(b, "data", data)
+	return append(b, '}')
 }
 
 // tradeEncoder makes the events of trade and aggTrade, one for each trade.
@@ -90,6 +91,9 @@ func (e *tradeEncoder) Change(t *topic, c *market.Change) (flush bool) {
 	}
 	return len(c.Trades) > 0
 }
+
+// bestBytes is the usual length of an event of bookTicker.
+const bestBytes = 128
 
 // bestEncoder makes the events of bookTicker: the best levels when they change.
 type bestEncoder struct {
@@ -110,11 +114,10 @@ func (e *bestEncoder) Change(t *topic, c *market.Change) (flush bool) {
 		return false
 	}
 	e.sent = best
-	w := begin(nil)
-	w.number("u", int64(c.Seq))
-	w.word("s", pair(e.symbol))
-	putBest(&w, c.Market, "b", "B", "a", "A")
-	e.send(t, w.end())
+	b := jsontext.Number(append(make([]byte, 0, bestBytes), '{'), "u", c.Seq)
+	b = jsontext.Word(b, "s", pair(e.symbol))
+	b = membersOfBest(b, c.Market, "b", "B", "a", "A")
+	e.send(t, append(b, '}'))
 	return true
 }
 

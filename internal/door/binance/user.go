@@ -1,6 +1,7 @@
 package binance
 
 import (
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -47,10 +48,10 @@ func (u *userStream) Event(e *exchange.AccountEvent) {
 
 // push queues an event.
 func (u *userStream) push(event []byte) {
-	w := begin(nil)
-	w.number("subscriptionId", u.id)
-	w.raw("event", string(event))
-	u.conn.Push(websocket.NewFrame(w.end()), nil, 0)
+	b := append(make([]byte, 0, len(event)+48), '{')
+	b = jsontext.Number(b, "subscriptionId", u.id)
+	b = jsontext.Raw(b, "event", event)
+	u.conn.Push(websocket.NewFrame(append(b, '}')), nil, 0)
 }
 
 // Flush implements accounts.Listener.

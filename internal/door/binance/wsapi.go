@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outcry/internal/door"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 )
 
@@ -129,22 +130,21 @@ func (c *apiConn) answer(id json.RawMessage, result []byte, problem *Error) bool
 
 // appendAPIAnswer returns the answer to a request of the WebSocket API.
 func appendAPIAnswer(id json.RawMessage, result []byte, problem *Error) []byte {
-	w := begin(nil)
+	b := append(make([]byte, 0, len(id)+len(result)+64), '{')
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
-	w.raw("id", string(id))
+	b = jsontext.Raw(b, "id", id)
 	if problem == nil {
-		w.number("status", http.StatusOK)
-		w.raw("result", string(result))
-		w.raw("rateLimits", "[]")
-		return w.end()
+		b = jsontext.Number(b, "status", http.StatusOK)
+		b = jsontext.Raw(b, "result", result)
+		b = jsontext.Raw(b, "rateLimits", "[]")
+		return append(b, '}')
 	}
-	w.number("status", int64(problem.Status))
-	w.name("error")
-	w.b = problem.body(w.b)
-	w.raw("rateLimits", "[]")
-	return w.end()
+	b = jsontext.Number(b, "status", problem.Status)
+	b = problem.body(jsontext.Name(b, "error"))
+	b = jsontext.Raw(b, "rateLimits", "[]")
+	return append(b, '}')
 }
 
 // userStreamsMax is the maximum number of account subscriptions of a connection.
@@ -170,10 +170,9 @@ func (c *apiConn) subscribe(a *apiRequest, q *request) bool {
 	if problem != nil {
 		return c.answer(a.ID, nil, problem)
 	}
-	w := begin(nil)
-	w.number("subscriptionId", c.nextID)
+	b := append(jsontext.Number([]byte{'{'}, "subscriptionId", c.nextID), '}')
 	u := &userStream{door: c.door, conn: c.socket, id: c.nextID}
-	if err := u.begin(view, q, websocket.NewFrame(appendAPIAnswer(a.ID, w.end(), nil))); err != nil {
+	if err := u.begin(view, q, websocket.NewFrame(appendAPIAnswer(a.ID, b, nil))); err != nil {
 		return c.answer(a.ID, nil, problemOf(err))
 	}
 	c.users[c.nextID] = u

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/view/market"
 )
@@ -24,11 +25,11 @@ func (d *bookUpdate) parts(channel string) parts {
 	return parts{entries: len(d.Bids) + len(d.Asks), encode: func(b []byte, c *cut, more bool) []byte {
 		b = beginEvent(b, channel, d.kind)
 		if d.kind == kindDelta {
-			b = memberNumber(b, "prev", d.Prev)
+			b = jsontext.Number(b, "prev", d.Prev)
 		}
-		b = memberLevels(memberNumber(b, "seq", d.Seq), "bids", d.Bids, c)
+		b = memberLevels(jsontext.Number(b, "seq", d.Seq), "bids", d.Bids, c)
 		b = memberLevels(b, "asks", d.Asks, c)
-		b = memberNumber(b, "checksum", uint64(d.checksum))
+		b = jsontext.Number(b, "checksum", d.checksum)
 		return endEvent(memberMore(memberTime(b, "time", d.Time), more))
 	}}
 }
@@ -43,8 +44,9 @@ const (
 // memberLevels appends a member with those levels that the cut selects for the message.
 func memberLevels(b []byte, name string, all []market.Level, c *cut) []byte {
 	from, to := c.of(len(all))
-	all = all[from:to]
-	return list(b, name, len(all), func(b []byte, i int) []byte { return appendLevel(b, all[i].Price, all[i].Shares) })
+	return jsontext.List(jsontext.Name(b, name), all[from:to], func(b []byte, l *market.Level) []byte {
+		return jsontext.AppendLevel(b, l.Price, l.Shares)
+	})
 }
 
 // bookEncoder makes the messages of book.SYM: one for each record that changed a level.

@@ -1,10 +1,10 @@
 package jsonrpc
 
 import (
-	"strconv"
 	"time"
 
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -87,13 +87,13 @@ func (s *candlesEncoder) sendClosed(t *topic) {
 // message returns the message with the newest candle.
 func (s *candlesEncoder) message() text {
 	c := &s.candle
-	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
+	b := jsontext.Number(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
 	if c.Trades > 0 {
-		b = strconv.AppendInt(appendName(b, "start_ms"), c.Start/millisecond, 10)
-		b = memberDecimal(memberDecimal(b, "open", c.Open), "high", c.High)
-		b = memberDecimal(memberDecimal(b, "low", c.Low), "close", c.Close)
-		b = memberDecimal(memberDecimal(b, "shares", c.Shares), "notional", c.Notional)
-		b = memberNumber(b, "trades", c.Trades)
+		b = jsontext.Number(b, "start_ms", c.Start/millisecond)
+		b = jsontext.Decimal(jsontext.Decimal(b, "open", c.Open), "high", c.High)
+		b = jsontext.Decimal(jsontext.Decimal(b, "low", c.Low), "close", c.Close)
+		b = jsontext.Decimal(jsontext.Decimal(b, "shares", c.Shares), "notional", c.Notional)
+		b = jsontext.Number(b, "trades", c.Trades)
 	}
-	return endEvent(memberBool(b, "closed", c.Closed))
+	return endEvent(jsontext.Bool(b, "closed", c.Closed))
 }

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"strings"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -183,7 +184,7 @@ func (p *parts) next(b []byte) ([]byte, bool) {
 // memberMore appends the member more if another message follows.
 func memberMore(b []byte, more bool) []byte {
 	if more {
-		return memberBool(b, "more", true)
+		return jsontext.Bool(b, "more", true)
 	}
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"outcry/internal/door/asof"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
@@ -90,7 +91,7 @@ func (c *conn) seq(b []byte, wrote, read uint64) []byte {
 		wrote = max(read, c.sentSeq)
 	}
 	c.sentSeq = max(c.sentSeq, wrote)
-	return memberNumber(b, "seq", wrote)
+	return jsontext.Number(b, "seq", wrote)
 }
 
 func (c *conn) beginPlace(k *call) *fault {
@@ -133,9 +134,9 @@ func (c *conn) answerAmend(ctx context.Context, k *call, b []byte) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	b = memberNumber(c.seq(b, r.Seq, k.mark.Seq), "id", named)
+	b = jsontext.Number(c.seq(b, r.Seq, k.mark.Seq), "id", named)
 	if r.Amended.By != 0 {
-		b = memberNumber(b, "by", r.Amended.By)
+		b = jsontext.Number(b, "by", r.Amended.By)
 	}
 	return memberOrder(b, &o.OrderDetail, o.Fills), nil
 }
@@ -191,7 +192,7 @@ func (c *conn) answerCancelAll(ctx context.Context, k *call, b []byte) ([]byte, 
 	if r.Answer != nil {
 		count = r.Answer.Canceled
 	}
-	return memberNumber(c.seq(b, r.Seq, k.mark.Seq), "count", uint64(count)), nil
+	return jsontext.Number(c.seq(b, r.Seq, k.mark.Seq), "count", count), nil
 }
 
 func (c *conn) beginSwitch(k *call) *fault {
@@ -204,7 +205,7 @@ func (c *conn) answerSwitch(ctx context.Context, k *call, b []byte) ([]byte, err
 		return nil, err
 	}
 	b = c.seq(b, k.came[0].Seq, k.mark.Seq)
-	return memberNumber(b, "seconds", uint64(k.args.seconds)), nil
+	return jsontext.Number(b, "seconds", k.args.seconds), nil
 }
 
 // beginOrder asks the engine which order the request names, and whose order it is.
@@ -244,6 +245,6 @@ func (c *conn) answerFills(ctx context.Context, k *call, b []byte) ([]byte, erro
 		return nil, unseen()
 	}
 	v := r.Answer.Fills
-	b = memberNumber(c.seq(b, 0, k.mark.Seq), "last_fill", v.Last)
-	return memberBool(memberFills(b, v.Fills), "more", v.More != 0), nil
+	b = jsontext.Number(c.seq(b, 0, k.mark.Seq), "last_fill", v.Last)
+	return jsontext.Bool(memberFills(b, v.Fills), "more", v.More != 0), nil
 }

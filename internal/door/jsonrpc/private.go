@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"sync"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -72,14 +73,13 @@ func (c *madeOnce[T]) frames(channel string, of *T, encode func(channel string, 
 func eventParts(channel string, e *exchange.AccountEvent) parts {
 	return parts{entries: len(e.Positions) + len(e.Orders) + len(e.Fills),
 		encode: func(b []byte, c *cut, more bool) []byte {
-			b = memberNumber(memberNumber(beginEvent(b, channel, kindEvent), "n", e.N), "seq", e.Seq)
-			b = memberDecimal(memberDecimal(b, "balance", e.Balance), "held", e.Held)
+			b = jsontext.Number(jsontext.Number(beginEvent(b, channel, kindEvent), "n", e.N), "seq", e.Seq)
+			b = jsontext.Decimal(jsontext.Decimal(b, "balance", e.Balance), "held", e.Held)
 			from, to := c.of(len(e.Positions))
 			b = memberPositions(b, e.Positions[from:to])
 			from, to = c.of(len(e.Orders))
-			orders := e.Orders[from:to]
-			b = list(b, "orders", len(orders), func(b []byte, i int) []byte {
-				return append(appendOrder(b, &orders[i].OrderDetail), '}')
+			b = jsontext.List(jsontext.Name(b, "orders"), e.Orders[from:to], func(b []byte, o *exchange.OrderChange) []byte {
+				return append(appendOrder(b, &o.OrderDetail), '}')
 			})
 			from, to = c.of(len(e.Fills))
 			b = memberFills(b, e.Fills[from:to])
@@ -114,8 +114,9 @@ func eventsParts(channel string, events []*exchange.AccountEvent) parts {
 // snapshotParts returns the messages with the present state of an account.
 func snapshotParts(channel string, s *accounts.Snapshot) parts {
 	return parts{entries: len(s.Positions) + len(s.Orders), encode: func(b []byte, c *cut, more bool) []byte {
-		b = memberNumber(memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq), "n", s.N)
-		b = memberDecimal(memberDecimal(memberNumber(b, "last_fill", s.LastFill), "balance", s.Balance), "held", s.Held)
+		b = jsontext.Number(jsontext.Number(beginEvent(b, channel, kindSnapshot), "seq", s.Seq), "n", s.N)
+		b = jsontext.Decimal(jsontext.Number(b, "last_fill", s.LastFill), "balance", s.Balance)
+		b = jsontext.Decimal(b, "held", s.Held)
 		from, to := c.of(len(s.Positions))
 		b = memberPositions(b, s.Positions[from:to])
 		from, to = c.of(len(s.Orders))
@@ -149,26 +150,27 @@ func (o *ordersReader) End(error) { (*reader)(o).viewEnded() }
 // changeParts returns the messages of a change of the resting orders.
 func changeParts(channel string, o *accounts.OrdersChange) parts {
 	return parts{entries: len(o.Ops), encode: func(b []byte, c *cut, more bool) []byte {
-		b = memberNumber(memberNumber(beginEvent(b, channel, kindDelta), "prev", o.Prev), "seq", o.Seq)
+		b = jsontext.Number(jsontext.Number(beginEvent(b, channel, kindDelta), "prev", o.Prev), "seq", o.Seq)
 		from, to := c.of(len(o.Ops))
-		ops := o.Ops[from:to]
-		b = list(b, "changes", len(ops), func(b []byte, i int) []byte { return appendOp(b, &ops[i]) })
+		b = jsontext.List(jsontext.Name(b, "changes"), o.Ops[from:to], appendOp)
 		return endEvent(memberMore(memberTime(b, "time", o.Time), more))
 	}}
 }
 
 // appendOp appends a change of one order.
 func appendOp(b []byte, o *accounts.OrderOp) []byte {
-	b = memberNumber(memberName(append(b, '{'), "op", o.Kind.String()), "id", o.Order)
+	b = jsontext.Number(jsontext.Word(append(b, '{'), "op", o.Kind.String()), "id", o.Order)
 	switch o.Kind {
 	case accounts.OpReplace:
-		b = memberNumber(b, "by", o.By)
+		b = jsontext.Number(b, "by", o.By)
 	case accounts.OpFill:
-		b = memberDecimal(memberDecimal(memberNumber(b, "trade", o.Trade), "shares", o.Shares), "open", o.Open)
+		b = jsontext.Number(b, "trade", o.Trade)
+		b = jsontext.Decimal(jsontext.Decimal(b, "shares", o.Shares), "open", o.Open)
 	case accounts.OpReduce:
-		b = memberDecimal(memberDecimal(b, "shares", o.Shares), "open", o.Open)
+		b = jsontext.Decimal(jsontext.Decimal(b, "shares", o.Shares), "open", o.Open)
 	case accounts.OpAdd:
-		b = memberDecimal(memberDecimal(memberName(b, "side", o.Side.String()), "price", o.Price), "shares", o.Shares)
+		b = jsontext.Word(b, "side", o.Side.String())
+		b = jsontext.Decimal(jsontext.Decimal(b, "price", o.Price), "shares", o.Shares)
 	case accounts.OpDelete:
 	}
 	return append(b, '}')
@@ -178,15 +180,14 @@ func appendOp(b []byte, o *accounts.OrderOp) []byte {
 func ordersParts(channel string, s *accounts.OrdersSnapshot) parts {
 	side := func(b []byte, name string, all []accounts.RestingOrder, c *cut) []byte {
 		from, to := c.of(len(all))
-		all = all[from:to]
-		return list(b, name, len(all), func(b []byte, i int) []byte {
-			b = strconv.AppendUint(append(b, '['), uint64(all[i].ID), 10)
-			b = appendDecimal(append(b, ','), all[i].Price)
-			return append(appendDecimal(append(b, ','), all[i].Shares), ']')
+		return jsontext.List(jsontext.Name(b, name), all[from:to], func(b []byte, o *accounts.RestingOrder) []byte {
+			b = strconv.AppendUint(append(b, '['), uint64(o.ID), 10)
+			b = jsontext.AppendDecimal(append(b, ','), o.Price)
+			return append(jsontext.AppendDecimal(append(b, ','), o.Shares), ']')
 		})
 	}
 	return parts{entries: len(s.Bids) + len(s.Asks), encode: func(b []byte, c *cut, more bool) []byte {
-		b = memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq)
+		b = jsontext.Number(beginEvent(b, channel, kindSnapshot), "seq", s.Seq)
 		return endEvent(memberMore(side(side(b, "bids", s.Bids, c), "asks", s.Asks, c), more))
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -84,9 +85,9 @@ func (c *conn) answerAccount(ctx context.Context, k *call, b []byte) ([]byte, er
 	if err != nil {
 		return nil, accountFault(err, &k.args)
 	}
-	b = memberText(c.seq(b, 0, seq), "account", string(a.ID))
-	b = memberNumber(memberNumber(b, "n", a.N), "last_fill", a.LastFill)
-	b = memberDecimal(memberDecimal(b, "balance", a.Balance), "held", a.Held)
+	b = jsontext.Word(c.seq(b, 0, seq), "account", a.ID)
+	b = jsontext.Number(jsontext.Number(b, "n", a.N), "last_fill", a.LastFill)
+	b = jsontext.Decimal(jsontext.Decimal(b, "balance", a.Balance), "held", a.Held)
 	return memberPositions(b, a.Positions), nil
 }
 
@@ -99,7 +100,7 @@ func (c *conn) answerOpen(ctx context.Context, k *call, b []byte) ([]byte, error
 	if err != nil {
 		return nil, accountFault(err, a)
 	}
-	return memberBool(memberOrders(c.seq(b, 0, seq), orders), "more", more), nil
+	return jsontext.Bool(memberOrders(c.seq(b, 0, seq), orders), "more", more), nil
 }
 
 func (c *conn) answerSymbols(ctx context.Context, k *call, b []byte) ([]byte, error) {
@@ -110,28 +111,25 @@ func (c *conn) answerSymbols(ctx context.Context, k *call, b []byte) ([]byte, er
 	if feed == nil {
 		return nil, unmarketed(ctx, errNoMarket)
 	}
-	var entries []byte
-	var seq uint64
+	entries, seq := []byte{'['}, uint64(0)
 	n, more := 0, false
 	err := feed.Each(k.args.afterName, func(m *market.Market) bool {
 		seq = m.Seq()
 		if more = n == pageMax; more {
 			return false
 		}
-		if n++; n > 1 {
-			entries = append(entries, ',')
-		}
+		n++
 		rules := m.Rules()
-		entries = memberName(append(entries, '{'), "sym", m.Symbol())
-		entries = memberDecimal(memberDecimal(entries, "tick", max(rules.Tick, 1)), "lot", max(rules.Lot, 1))
-		entries = append(memberBool(entries, "halted", m.Halt() != nil), '}')
+		entries = jsontext.Word(append(jsontext.Next(entries), '{'), "sym", m.Symbol())
+		entries = jsontext.Decimal(jsontext.Decimal(entries, "tick", max(rules.Tick, 1)), "lot", max(rules.Lot, 1))
+		entries = append(jsontext.Bool(entries, "halted", m.Halt() != nil), '}')
 		return true
 	})
 	if err != nil {
 		return nil, unmarketed(ctx, err)
 	}
-	b = append(appendName(c.seq(b, 0, max(seq, k.mark.Seq)), "symbols"), '[')
-	return memberBool(append(append(b, entries...), ']'), "more", more), nil
+	b = jsontext.Raw(c.seq(b, 0, max(seq, k.mark.Seq)), "symbols", append(entries, ']'))
+	return jsontext.Bool(b, "more", more), nil
 }
 
 func (c *conn) answerBook(ctx context.Context, k *call, b []byte) ([]byte, error) {
@@ -139,32 +137,13 @@ func (c *conn) answerBook(ctx context.Context, k *call, b []byte) ([]byte, error
 		return nil, err
 	}
 	err := c.door.look(k.args.Symbol, func(m *market.Market) {
-		b = memberNumber(c.seq(b, 0, m.Seq()), "book_seq", m.BookSeq())
-		b = memberName(b, "sym", m.Symbol())
-		b = memberSide(b, "bids", m, exchange.Buy, k.args.depth)
-		b = memberSide(b, "asks", m, exchange.Sell, k.args.depth)
-		b = memberNumber(b, "checksum", uint64(m.Checksum()))
+		b = jsontext.Number(c.seq(b, 0, m.Seq()), "book_seq", m.BookSeq())
+		b = jsontext.Word(b, "sym", m.Symbol())
+		b = jsontext.Levels(jsontext.Name(b, "bids"), m.Bids(), k.args.depth, jsontext.AppendLevel)
+		b = jsontext.Levels(jsontext.Name(b, "asks"), m.Asks(), k.args.depth, jsontext.AppendLevel)
+		b = jsontext.Number(b, "checksum", m.Checksum())
 	})
 	return b, err
-}
-
-// memberSide appends the best levels of a side.
-func memberSide(b []byte, name string, m *market.Market, side exchange.Side, depth int) []byte {
-	all := m.Bids()
-	if side == exchange.Sell {
-		all = m.Asks()
-	}
-	b, n := append(appendName(b, name), '['), 0
-	for p, shares := range all {
-		if n == depth {
-			break
-		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = appendLevel(b, p, shares)
-	}
-	return append(b, ']')
 }
 
 func (c *conn) answerTrades(ctx context.Context, k *call, b []byte) ([]byte, error) {
@@ -183,16 +162,13 @@ func (c *conn) answerTrades(ctx context.Context, k *call, b []byte) ([]byte, err
 				return
 			}
 		}
-		b = memberNumber(memberName(c.seq(b, 0, m.Seq()), "sym", m.Symbol()), "last_trade", last)
-		n := 0
-		if from <= to {
-			n = int(to - from + 1)
+		b = jsontext.Number(jsontext.Word(c.seq(b, 0, m.Seq()), "sym", m.Symbol()), "last_trade", last)
+		b = append(jsontext.Name(b, "trades"), '[')
+		for n := from; n <= to; n++ {
+			t := m.Trade(n)
+			b = appendTrade(jsontext.Next(b), n, &t)
 		}
-		b = list(b, "trades", n, func(b []byte, i int) []byte {
-			t := m.Trade(from + uint64(i))
-			return appendTrade(b, from+uint64(i), &t)
-		})
-		b = memberBool(b, "more", to < last)
+		b = jsontext.Bool(append(b, ']'), "more", to < last)
 	})
 	return b, cmp.Or(err, forgotten)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -109,7 +110,7 @@ func (c *conn) memberChannels(b []byte) []byte {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return list(b, "channels", len(names), func(b []byte, i int) []byte { return appendText(b, names[i]) })
+	return jsontext.Words(b, "channels", names)
 }
 
 // addSubs adds subscriptions.

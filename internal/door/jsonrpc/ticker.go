@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -22,8 +23,8 @@ func (s *tradesEncoder) Join(_ *topic, r *reader, m *market.Market) {
 		return
 	}
 	r.giving = parts{encode: func(b []byte, _ *cut, _ bool) []byte {
-		b = memberNumber(beginEvent(b, s.channel, kindSnapshot), "seq", seq)
-		return endEvent(memberNumber(b, "last_trade", last))
+		b = jsontext.Number(beginEvent(b, s.channel, kindSnapshot), "seq", seq)
+		return endEvent(jsontext.Number(b, "last_trade", last))
 	}}
 }
 
@@ -34,11 +35,12 @@ func (s *tradesEncoder) Change(t *topic, c *market.Change) bool {
 	}
 	frames := framesOf(parts{entries: len(c.Trades), encode: func(b []byte, cut *cut, more bool) []byte {
 		from, to := cut.of(len(c.Trades))
-		b = memberNumber(beginEvent(b, s.channel, kindDelta), "seq", c.Seq)
-		b = list(b, "trades", to-from, func(b []byte, i int) []byte {
-			return appendTrade(b, c.FirstTrade+uint64(from+i), &c.Trades[from+i])
-		})
-		return endEvent(memberMore(b, more))
+		b = jsontext.Number(beginEvent(b, s.channel, kindDelta), "seq", c.Seq)
+		b = append(jsontext.Name(b, "trades"), '[')
+		for i := from; i < to; i++ {
+			b = appendTrade(jsontext.Next(b), c.FirstTrade+uint64(i), &c.Trades[i])
+		}
+		return endEvent(memberMore(append(b, ']'), more))
 	}})
 	for _, r := range t.Readers() {
 		r.push(frames, c.FirstTrade+uint64(len(c.Trades))-1)
@@ -150,17 +152,17 @@ func (s *tickerEncoder) Tick(t *topic, m *market.Market) bool { return s.Flush(t
 
 // message returns the message with the present ticker.
 func (s *tickerEncoder) message() text {
-	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
+	b := jsontext.Number(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
 	t := &s.now.traded
 	if t.Trades > 0 {
-		b = memberDecimal(b, "last", t.Last)
+		b = jsontext.Decimal(b, "last", t.Last)
 	}
 	if l := s.now.bid; l.Shares.Sign() > 0 {
-		b = memberDecimal(memberDecimal(b, "bid", l.Price), "bid_shares", l.Shares)
+		b = jsontext.Decimal(jsontext.Decimal(b, "bid", l.Price), "bid_shares", l.Shares)
 	}
 	if l := s.now.ask; l.Shares.Sign() > 0 {
-		b = memberDecimal(memberDecimal(b, "ask", l.Price), "ask_shares", l.Shares)
+		b = jsontext.Decimal(jsontext.Decimal(b, "ask", l.Price), "ask_shares", l.Shares)
 	}
-	b = memberDecimal(memberDecimal(b, "shares", t.Shares), "notional", t.Notional)
-	return endEvent(memberTime(memberNumber(b, "trades", t.Trades), "time", t.Time))
+	b = jsontext.Decimal(jsontext.Decimal(b, "shares", t.Shares), "notional", t.Notional)
+	return endEvent(memberTime(jsontext.Number(b, "trades", t.Trades), "time", t.Time))
 }

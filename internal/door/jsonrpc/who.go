@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 )
@@ -93,13 +94,13 @@ func (c *conn) beginAuth(k *call) *fault {
 }
 
 func (c *conn) answerAuth(_ context.Context, k *call, b []byte) ([]byte, error) {
-	if b = memberBool(b, "required", k.grant != nil); k.grant == nil {
+	if b = jsontext.Bool(b, "required", k.grant != nil); k.grant == nil {
 		return b, nil
 	}
 	scope := k.grant.Scope
-	b = memberName(b, "scope", scope.Name())
+	b = jsontext.Word(b, "scope", scope.Name())
 	if all := scope.Accounts(); all != nil {
-		b = list(b, "accounts", len(all), func(b []byte, i int) []byte { return appendText(b, string(all[i])) })
+		b = jsontext.Words(b, "accounts", all)
 	}
 	return b, nil
 }
@@ -114,5 +115,5 @@ func (c *conn) beginOnDisconnect(k *call) *fault {
 }
 
 func (c *conn) answerOnDisconnect(_ context.Context, k *call, b []byte) ([]byte, error) {
-	return memberBool(b, "on", k.args.on), nil
+	return jsontext.Bool(b, "on", k.args.on), nil
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"outcry/docs"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -184,17 +185,7 @@ func statusOf(err error) int {
 
 // refuse answers with an HTTP status and an error.
 func refuse(w http.ResponseWriter, status int, err error) {
-	send(w, status, append(appendText([]byte(`{"error":`), err.Error()), '}'))
-}
-
-func send(w http.ResponseWriter, status int, json []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(json)))
-	w.WriteHeader(status)
-	_, _ = w.Write(json) // an error means that the client has disconnected
+	jsontext.Send(w, status, append(jsontext.Text([]byte{'{'}, "error", err.Error()), '}'))
 }
 
 // current returns the hub, or an error that says why there is no market data.
@@ -238,7 +229,7 @@ func (a *API) answer(most int,
 		}
 		// If this fails, the server's own write timeout applies.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
-		send(w, http.StatusOK, json)
+		jsontext.Send(w, http.StatusOK, json)
 	}
 }
 
@@ -303,8 +294,8 @@ func (a *API) book(f *market.Feed, r *http.Request, q query) (json []byte, err e
 		return nil, err
 	}
 	err = viewSymbol(f, r, func(m *market.Market) {
-		json = appendSym(append(appendSeq(append(json, '{'), m.Seq()), ','), m.Symbol())
-		json = append(appendLevels(append(json, ','), m, depth), '}')
+		json = jsontext.Word(jsontext.Number(append(json, '{'), "seq", m.Seq()), "sym", m.Symbol())
+		json = append(appendLevels(json, m, depth), '}')
 	})
 	return json, err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -77,27 +78,20 @@ const momentMost = (1<<63 - 1) / millisecond
 
 // appendCandles appends an answer with candles of a symbol.
 func appendCandles(b []byte, name exchange.Symbol, seq uint64, i exchange.Interval, all []exchange.Candle) []byte {
-	b = append(appendSym(append(b, '{'), name), ',')
-	b = append(appendSeq(b, seq), `,"interval":"`...)
-	b = append(append(b, i.String()...), `","candles":[`...)
-	for n := range all {
-		if n > 0 {
-			b = append(b, ',')
-		}
-		b = appendCandle(b, &all[n])
-	}
-	return append(b, "]}"...)
+	b = jsontext.Number(jsontext.Word(append(b, '{'), "sym", name), "seq", seq)
+	b = jsontext.Name(jsontext.Word(b, "interval", i.String()), "candles")
+	return append(jsontext.List(b, all, appendCandle), '}')
 }
 
 func appendCandle(b []byte, c *exchange.Candle) []byte {
-	b = strconv.AppendInt(append(b, `{"start_ms":`...), c.Start/millisecond, 10)
-	b = appendDecimal(appendField(b, "open"), c.Open)
-	b = appendDecimal(appendField(b, "high"), c.High)
-	b = appendDecimal(appendField(b, "low"), c.Low)
-	b = appendDecimal(appendField(b, "close"), c.Close)
-	b = appendDecimal(appendField(b, "shares"), c.Shares)
-	b = appendDecimal(appendField(b, "notional"), c.Notional)
-	b = strconv.AppendUint(appendField(b, "first"), c.First, 10)
-	b = strconv.AppendUint(appendField(b, "trades"), c.Trades, 10)
+	b = jsontext.Number(append(b, '{'), "start_ms", c.Start/millisecond)
+	b = jsontext.Decimal(b, "open", c.Open)
+	b = jsontext.Decimal(b, "high", c.High)
+	b = jsontext.Decimal(b, "low", c.Low)
+	b = jsontext.Decimal(b, "close", c.Close)
+	b = jsontext.Decimal(b, "shares", c.Shares)
+	b = jsontext.Decimal(b, "notional", c.Notional)
+	b = jsontext.Number(b, "first", c.First)
+	b = jsontext.Number(b, "trades", c.Trades)
 	return append(b, '}')
 }

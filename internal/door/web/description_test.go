@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"outcry/docs"
+	"outcry/internal/door/jsontext"
 )
 
 var update = flag.Bool("update", false, "write page/openapi.json from docs/openapi.yaml")
@@ -36,11 +37,11 @@ func TestReferenceOfTheAPIForBrowsers(t *testing.T) {
 func ordered(t *testing.T, n *yaml.Node) (b []byte) {
 	switch n.Kind {
 	case yaml.MappingNode:
+		b = []byte{'{'}
 		for i := 0; i < len(n.Content); i += 2 {
-			b = append(append(b, ','), appendText(nil, n.Content[i].Value)...)
-			b = append(append(b, ':'), ordered(t, n.Content[i+1])...)
+			b = jsontext.Raw(b, n.Content[i].Value, ordered(t, n.Content[i+1]))
 		}
-		return append(append([]byte{'{'}, bytes.TrimPrefix(b, []byte(","))...), '}')
+		return append(b, '}')
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
 			b = append(append(b, ','), ordered(t, item)...)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -336,21 +337,20 @@ func appendEvent(b []byte, name string, seq uint64) []byte {
 func appendEventEnd(b []byte) []byte { return append(b, "\n\n"...) }
 
 func appendHello(b []byte, seq uint64, start, version string, orders OrderEntry) []byte {
-	b = appendSeq(append(appendEvent(b, "hello", seq), '{'), seq)
-	b = appendText(appendField(b, "start"), start)
-	b = appendText(appendField(b, "version"), version)
-	b = strconv.AppendInt(append(appendField(b, "orders"), `{"port":`...), int64(orders.Port), 10)
-	b = strconv.AppendBool(appendField(b, "local"), orders.Local)
-	b = strconv.AppendBool(appendField(b, "tls"), orders.TLS)
-	b = append(strconv.AppendBool(appendField(b, "tokens"), orders.Tokens), '}')
+	b = jsontext.Number(append(appendEvent(b, "hello", seq), '{'), "seq", seq)
+	b = jsontext.Text(b, "start", start)
+	b = jsontext.Text(b, "version", version)
+	b = jsontext.Number(append(jsontext.Name(b, "orders"), '{'), "port", orders.Port)
+	b = jsontext.Bool(b, "local", orders.Local)
+	b = jsontext.Bool(b, "tls", orders.TLS)
+	b = append(jsontext.Bool(b, "tokens", orders.Tokens), '}')
 	return appendEventEnd(append(b, '}'))
 }
 
 func appendBook(b []byte, name exchange.Symbol, seq, prev uint64, levels []byte) []byte {
-	b = appendSeq(append(appendEvent(b, "book", seq), '{'), seq)
-	b = strconv.AppendUint(appendField(b, "prev"), prev, 10)
-	b = append(appendSym(append(b, ','), name), ',')
-	b = append(b, levels...)
+	b = jsontext.Number(append(appendEvent(b, "book", seq), '{'), "seq", seq)
+	b = jsontext.Number(b, "prev", prev)
+	b = append(jsontext.Next(jsontext.Word(b, "sym", name)), levels...)
 	return appendEventEnd(append(b, '}'))
 }
 
@@ -362,22 +362,21 @@ func appendTradesEvent(b []byte, m *market.Market, seq, after, last uint64) []by
 
 func appendHealth(b []byte, seq uint64, o Health) []byte {
 	number := func(name string, v float64) {
-		b = strconv.AppendFloat(appendField(b, name), v, 'g', 6, 64)
+		b = strconv.AppendFloat(jsontext.Name(b, name), v, 'g', 6, 64)
 	}
-	b = append(appendEvent(b, "health", seq), '{')
-	b = appendSeq(b, seq)
+	b = jsontext.Number(append(appendEvent(b, "health", seq), '{'), "seq", seq)
 	number("orders_per_second", o.OrdersPerSecond)
 	number("requests_per_second", o.RequestsPerSecond)
 	number("p50_seconds", o.P50)
 	number("p99_seconds", o.P99)
-	b = strconv.AppendUint(appendField(b, "postgres_lag_records"), o.LagRecords, 10)
+	b = jsontext.Number(b, "postgres_lag_records", o.LagRecords)
 	number("postgres_lag_seconds", o.LagSeconds)
-	b = strconv.AppendBool(appendField(b, "postgres_up"), o.PostgresUp)
-	b = strconv.AppendBool(appendField(b, "ready"), o.NotReady == nil)
+	b = jsontext.Bool(b, "postgres_up", o.PostgresUp)
+	b = jsontext.Bool(b, "ready", o.NotReady == nil)
 	why := ""
 	if o.NotReady != nil {
 		why = o.NotReady.Error()
 	}
-	b = appendText(appendField(b, "why"), why)
+	b = jsontext.Text(b, "why", why)
 	return appendEventEnd(append(b, '}'))
 }
