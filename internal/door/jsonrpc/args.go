@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
@@ -17,6 +18,8 @@ const (
 	depthLevelsMax = 1000
 	depthLevels    = 100
 )
+
+type value = jsontext.Value
 
 // args holds the params of a request, as parsed values.
 type args struct {
@@ -37,7 +40,7 @@ type args struct {
 
 // has reports whether a param was sent.
 func (a *args) has(name string) bool {
-	_, ok := a.params.get(name)
+	_, ok := a.params.Get(name)
 	return ok
 }
 
@@ -61,18 +64,18 @@ func (t paramType) String() string {
 func (t paramType) fits(v *value) bool {
 	switch t {
 	case aString, aDecimal:
-		return v.kind == isString
+		return v.Kind == jsontext.IsString
 	case aWhole:
-		return v.kind == isNumber && !strings.ContainsAny(string(v.raw), ".eE")
+		return v.Kind == jsontext.IsNumber && !strings.ContainsAny(string(v.Raw), ".eE")
 	case aBool:
-		return v.kind == isBool
+		return v.Kind == jsontext.IsBool
 	case aList:
-		for i := range v.items {
-			if v.items[i].kind != isString {
+		for i := range v.Items {
+			if v.Items[i].Kind != jsontext.IsString {
 				return false
 			}
 		}
-		return v.kind == isArray
+		return v.Kind == jsontext.IsArray
 	}
 	return false
 }
@@ -90,12 +93,12 @@ type param struct {
 // Parameters that several methods share.
 var (
 	pAccount = param{name: "account", doc: "the account's id; may be left out with a token of exactly one account",
-		read: func(a *args, v *value) (err error) { a.Account, err = exchange.ParseAccountID(v.own()); return err }}
+		read: func(a *args, v *value) (err error) { a.Account, err = exchange.ParseAccountID(v.Own()); return err }}
 	pSym = param{name: "sym", doc: "a symbol",
-		read: func(a *args, v *value) (err error) { a.Symbol, err = exchange.ParseSymbol(v.own()); return err }}
+		read: func(a *args, v *value) (err error) { a.Symbol, err = exchange.ParseSymbol(v.Own()); return err }}
 	pSymOnly = param{name: "sym", optional: true, doc: "of this symbol only", read: pSym.read}
 	pID      = param{name: "id", kind: aWhole, optional: true, doc: "the order, by its id",
-		read: func(a *args, v *value) (err error) { a.Order, err = exchange.ParseOrderID(v.raw); return err }}
+		read: func(a *args, v *value) (err error) { a.Order, err = exchange.ParseOrderID(v.Raw); return err }}
 	pRef   = param{name: "ref", optional: true, doc: "the order, by a ref of its chain", read: readRef}
 	pAfter = param{name: "after", kind: aWhole, optional: true, read: readAfter}
 )
@@ -108,24 +111,24 @@ func afterThat(doc string) param {
 }
 
 func readRef(a *args, v *value) (err error) {
-	a.Ref, err = exchange.ParseRef(v.own())
+	a.Ref, err = exchange.ParseRef(v.Own())
 	return err
 }
 
 func readNewRef(a *args, v *value) (err error) {
-	if a.newRef, err = exchange.ParseRef(v.own()); err != nil {
+	if a.newRef, err = exchange.ParseRef(v.Own()); err != nil {
 		return fmt.Errorf("new%w", err)
 	}
 	return nil
 }
 
 func readAmount(a *args, v *value) (err error) {
-	a.Side, a.Shares, err = exchange.ParseAmount(v.text)
+	a.Side, a.Shares, err = exchange.ParseAmount(v.Text)
 	return err
 }
 
 func readLimit(a *args, v *value) (err error) {
-	a.Limit, err = exchange.ParseLimit(v.text)
+	a.Limit, err = exchange.ParseLimit(v.Text)
 	return err
 }
 
@@ -149,30 +152,30 @@ func readDepth(a *args, v *value) error {
 
 // readWhole reads a whole number from least to most.
 func readWhole(name string, v *value, least, most uint64) (uint64, error) {
-	n, err := strconv.ParseUint(string(v.raw), 10, 64)
+	n, err := strconv.ParseUint(string(v.Raw), 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%s %s is not a whole number from %d to %d", name, clip(string(v.raw)), least, most)
+		return 0, fmt.Errorf("%s %s is not a whole number from %d to %d", name, clip(string(v.Raw)), least, most)
 	}
 	return n, nil
 }
 
 // clip shortens a number for an error text.
 func clip(s string) string {
-	if len(s) > quotedBytesMax {
-		return s[:quotedBytesMax] + "…"
+	if len(s) > jsontext.QuotedBytesMax {
+		return s[:jsontext.QuotedBytesMax] + "…"
 	}
 	return s
 }
 
 func readChannels(a *args, v *value) error {
-	if len(v.items) == 0 || len(v.items) > channelsMax {
-		return fmt.Errorf("channels has %d names, and takes 1 to %d", len(v.items), channelsMax)
+	if len(v.Items) == 0 || len(v.Items) > channelsMax {
+		return fmt.Errorf("channels has %d names, and takes 1 to %d", len(v.Items), channelsMax)
 	}
-	seen := make(map[string]struct{}, len(v.items))
-	for i := range v.items {
-		name := v.items[i].own()
+	seen := make(map[string]struct{}, len(v.Items))
+	for i := range v.Items {
+		name := v.Items[i].Own()
 		if _, twice := seen[name]; twice {
-			return fmt.Errorf("channel %s is named twice", quote(name))
+			return fmt.Errorf("channel %s is named twice", jsontext.Quote(name))
 		}
 		seen[name] = struct{}{}
 		a.names = append(a.names, name)

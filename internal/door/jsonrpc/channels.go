@@ -139,7 +139,7 @@ func checkChannels(m *method, a *args) *fault {
 	for _, name := range a.names {
 		c, ok := parseChannel(name)
 		if !ok {
-			return wrong(unknownChannel, "there is no channel "+quote(name))
+			return wrong(unknownChannel, "there is no channel "+jsontext.Quote(name))
 		}
 		if c.kind.private {
 			private++

@@ -18,7 +18,7 @@ func connectionMethods() []method {
 		{name: "auth", access: forAll, begin: (*conn).beginAuth, answer: (*conn).answerAuth,
 			doc: "shows a token, if none was shown at the handshake",
 			params: []param{{name: "token", doc: "as outcry token add printed it",
-				read: func(a *args, v *value) error { a.token = v.own(); return nil }}},
+				read: func(a *args, v *value) error { a.token = v.Own(); return nil }}},
 			result: []field{
 				has("required", "boolean", "whether the exchange requires tokens; if not, the token is ignored"),
 				may("scope", "string", "its scope"),
@@ -27,7 +27,7 @@ func connectionMethods() []method {
 			answer: (*conn).answerOnDisconnect,
 			doc:    "whether later orders of this connection without cod are canceled when the connection ends",
 			params: []param{{name: "on", kind: aBool, doc: "true or false",
-				read: func(a *args, v *value) error { a.on = v.yes; return nil }}},
+				read: func(a *args, v *value) error { a.on = v.Yes; return nil }}},
 			result: []field{has("on", "boolean", "as sent")}},
 	}
 }
@@ -67,15 +67,21 @@ func placeParams() []param {
 		{name: "limit", kind: aDecimal, optional: true, doc: "dollars a share; required unless type is sent",
 			read: readLimit},
 		{name: "type", optional: true, doc: "market",
-			read: func(a *args, v *value) (err error) { a.Type, err = exchange.ParseOrderType(v.text); return err }},
+			read: func(a *args, v *value) (err error) {
+				a.Type, err = exchange.ParseOrderType(v.Text)
+				return err
+			}},
 		{name: "tif", optional: true, doc: "GTC, IOC or FOK",
-			read: func(a *args, v *value) (err error) { a.TIF, err = exchange.ParseTimeInForce(v.text); return err }},
+			read: func(a *args, v *value) (err error) {
+				a.TIF, err = exchange.ParseTimeInForce(v.Text)
+				return err
+			}},
 		{name: "post", kind: aBool, optional: true, doc: "refused if it would execute at once",
-			read: func(a *args, v *value) error { a.Post = v.yes; return nil }},
+			read: func(a *args, v *value) error { a.Post = v.Yes; return nil }},
 		{name: "stp", optional: true, doc: "self-trade prevention: newest, oldest or both",
-			read: func(a *args, v *value) (err error) { a.STP, err = exchange.ParseSelfTrade(v.text); return err }},
+			read: func(a *args, v *value) (err error) { a.STP, err = exchange.ParseSelfTrade(v.Text); return err }},
 		{name: "cod", kind: aBool, optional: true, doc: "canceled when this connection ends",
-			read: func(a *args, v *value) error { a.OnDisconnect = v.yes; return nil }},
+			read: func(a *args, v *value) error { a.OnDisconnect = v.Yes; return nil }},
 		{name: "ref", optional: true, doc: "a name for the order; a request that repeats it gets the first order",
 			read: readRef}}
 }
@@ -105,7 +111,10 @@ func readMethods() []method {
 		{name: "symbols.list", access: forMarket, reads: true, answer: (*conn).answerSymbols,
 			doc: "the symbols: 1,000 by name",
 			params: []param{{name: "after", optional: true, doc: "after this name",
-				read: func(a *args, v *value) (err error) { a.afterName, err = exchange.ParseSymbol(v.own()); return err }}},
+				read: func(a *args, v *value) (err error) {
+					a.afterName, err = exchange.ParseSymbol(v.Own())
+					return err
+				}}},
 			result: []field{has("symbols", "symbols", "by name"), more}},
 		{name: "book.get", access: forMarket, reads: true, answer: (*conn).answerBook, doc: "the price levels of a symbol",
 			params: []param{pSym, {name: "depth", kind: aWhole, optional: true,

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/door/fanout"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 	"outcry/internal/testing/streamtest"
 	"outcry/internal/view/accounts"
@@ -132,7 +133,8 @@ func TestTimesAreRoundedDown(t *testing.T) {
 
 // TestTextIsEscaped: any text that a message repeats becomes valid JSON.
 func TestTextIsEscaped(t *testing.T) {
-	for _, text := range []string{"plain", "quotes \" and \\", "\x00\x1f\x7f\n", "é…😀", quote("\xff\xfe"), `<&>`} {
+	for _, text := range []string{"plain", "quotes \" and \\", "\x00\x1f\x7f\n", "é…😀",
+		jsontext.Quote("\xff\xfe"), `<&>`} {
 		var got string
 		require.NoError(t, json.Unmarshal(appendText(nil, clean(text)), &got))
 		require.Equal(t, text, got)

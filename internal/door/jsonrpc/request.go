@@ -4,50 +4,51 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"outcry/internal/door/jsontext"
 	"outcry/internal/exchange"
 )
 
 // parse reads a message. After a fault only r.id is set; it is nil if the id is wrong, or was not read before the
 // fault. What r refers to is valid as long as the values of s.
-func (r *request) parse(s *scanner, text []byte) *fault {
-	message, err := s.scan(text)
+func (r *request) parse(s *jsontext.Scanner, text []byte) *fault {
+	message, err := s.Scan(text)
 	if err != nil {
 		return wrong(invalidJSON, err.Error())
 	}
-	if message.kind == isArray {
+	if message.Kind == jsontext.IsArray {
 		return wrong(invalidRequest, "a request is an object: batches are not accepted")
 	}
-	if message.kind != isObject {
-		return wrong(invalidRequest, "a request is an object, and not "+message.kind.String())
+	if message.Kind != jsontext.IsObject {
+		return wrong(invalidRequest, "a request is an object, and not "+message.Kind.String())
 	}
 	if f := r.readID(&message); f != nil {
 		return f
 	}
 	var params value
-	for i := range message.members {
-		switch m := &message.members[i]; m.name {
+	for i := range message.Members {
+		switch m := &message.Members[i]; m.Name {
 		case "jsonrpc", "id", "method":
 		case "params":
-			if m.kind != isObject {
-				return wrong(invalidRequest, "params is "+m.kind.String()+", and has to be an object")
+			if m.Kind != jsontext.IsObject {
+				return wrong(invalidRequest, "params is "+m.Kind.String()+", and has to be an object")
 			}
-			params = m.value
+			params = m.Value
 		default:
-			return wrong(invalidRequest, "a request has no member "+quote(m.name))
+			return wrong(invalidRequest, "a request has no member "+jsontext.Quote(m.Name))
 		}
 	}
-	if version, ok := message.get("jsonrpc"); !ok || version.kind != isString || version.text != "2.0" {
+	if version, ok := message.Get("jsonrpc"); !ok || version.Kind != jsontext.IsString || version.Text != "2.0" {
 		return wrong(invalidRequest, `jsonrpc has to be "2.0"`)
 	}
-	name, ok := message.get("method")
+	name, ok := message.Get("method")
 	if !ok {
 		return wrong(invalidRequest, "a request has no method")
 	}
-	if name.kind != isString {
-		return wrong(invalidRequest, "method is "+name.kind.String()+", and has to be a string")
+	if name.Kind != jsontext.IsString {
+		return wrong(invalidRequest, "method is "+name.Kind.String()+", and has to be a string")
 	}
-	if r.method = methodNamed(name.text); r.method == nil {
-		return wrong(unknownMethod, "there is no method "+quote(name.text))
+	if r.method = methodNamed(name.Text); r.method == nil {
+		return wrong(unknownMethod, "there is no method "+jsontext.Quote(name.Text))
 	}
 	r.args.params = params
 	return nil
@@ -55,21 +56,21 @@ func (r *request) parse(s *scanner, text []byte) *fault {
 
 // readID reads the id of a request into r.id.
 func (r *request) readID(message *value) *fault {
-	id, ok := message.get("id")
+	id, ok := message.Get("id")
 	if !ok {
 		return wrong(invalidRequest, "a request has no id: there are no notifications")
 	}
 	switch {
-	case id.kind == isString && utf8.RuneCountInString(id.text) <= idCharsMax:
-	case id.kind == isString:
+	case id.Kind == jsontext.IsString && utf8.RuneCountInString(id.Text) <= idCharsMax:
+	case id.Kind == jsontext.IsString:
 		return wrong(invalidRequest, "id has more than 64 characters")
-	case id.kind == isNumber && isWhole(id.raw):
-	case id.kind == isNumber:
-		return wrong(invalidRequest, "id "+quote(string(id.raw))+" is not a whole number from -(2^53-1) to 2^53-1")
+	case id.Kind == jsontext.IsNumber && isWhole(id.Raw):
+	case id.Kind == jsontext.IsNumber:
+		return wrong(invalidRequest, "id "+jsontext.Quote(string(id.Raw))+" is not a whole number from -(2^53-1) to 2^53-1")
 	default:
-		return wrong(invalidRequest, "id is "+id.kind.String()+", and has to be a whole number or a string")
+		return wrong(invalidRequest, "id is "+id.Kind.String()+", and has to be a whole number or a string")
 	}
-	r.id = id.raw
+	r.id = id.Raw
 	return nil
 }
 
@@ -77,9 +78,9 @@ func (r *request) readID(message *value) *fault {
 // last the combination of values. one is the account of a request without the param account; "" means that the param
 // is required.
 func (m *method) read(a *args, one exchange.AccountID) *fault {
-	for i := range a.params.members {
-		if name := a.params.members[i].name; m.param(name) == nil {
-			return wrong(unknownParam, m.name+" has no parameter "+quote(name))
+	for i := range a.params.Members {
+		if name := a.params.Members[i].Name; m.param(name) == nil {
+			return wrong(unknownParam, m.name+" has no parameter "+jsontext.Quote(name))
 		}
 	}
 	for i := range m.params {
@@ -94,16 +95,16 @@ func (m *method) read(a *args, one exchange.AccountID) *fault {
 			return f
 		}
 	}
-	for i := range a.params.members {
-		v := &a.params.members[i]
-		if p := m.param(v.name); !p.kind.fits(&v.value) {
-			return wrong(wrongType, v.name+" has to be "+p.kind.String())
+	for i := range a.params.Members {
+		v := &a.params.Members[i]
+		if p := m.param(v.Name); !p.kind.fits(&v.Value) {
+			return wrong(wrongType, v.Name+" has to be "+p.kind.String())
 		}
 	}
 	a.Account, a.depth = one, depthLevels
 	for i := range m.params { // in the order of the table, as elements are read through the XML door
 		p := &m.params[i]
-		if v, ok := a.params.get(p.name); ok {
+		if v, ok := a.params.Get(p.name); ok {
 			if err := p.read(a, v); err != nil {
 				return wrong(invalidValue, err.Error())
 			}

@@ -7,14 +7,15 @@ import (
 	"sync"
 
 	"outcry/internal/door"
+	"outcry/internal/door/jsontext"
 	"outcry/internal/engine"
 )
 
 // accept reads a request. A command joins the run. Any other request first executes the run, takes effect at once,
 // and is queued for its answer. accept returns false if the connection has ended.
 func (c *conn) accept(text []byte) bool {
-	s := scanners.Get().(*scanner)
-	defer s.release()
+	s := jsontext.NewScanner()
+	defer s.Release()
 	k := calls.Get().(*call)
 	k.size = len(text)
 	k.fault = k.parse(s, text)

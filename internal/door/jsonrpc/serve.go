@@ -7,7 +7,7 @@
 // for every protocol. Accounts come from accounts.View, market data from market.Feed, and orders that closed long
 // ago from the database. Package websocket is the connection itself: frames, queues, slow readers.
 //
-//	text ─▶ scan (strict JSON) ─▶ request.parse (envelope) ─▶ method.read (names, types, values)
+//	text ─▶ jsontext (strict JSON) ─▶ request.parse (envelope) ─▶ method.read (names, types, values)
 //	     ─▶ conn (executes in order) ─▶ answers (wait until durable, send in order) ─▶ websocket
 //	accounts.View, market.Feed ─▶ channels (one message for all readers) ─▶ websocket
 //

@@ -80,7 +80,7 @@ func (c *conn) answerUnsubscribe(ctx context.Context, k *call, b []byte) ([]byte
 	}
 	for _, name := range k.args.names {
 		if c.subs[name] == nil {
-			return nil, wrong(unknownChannel, "channel "+quote(name)+" is not on")
+			return nil, wrong(unknownChannel, "channel "+jsontext.Quote(name)+" is not on")
 		}
 	}
 	for _, r := range c.takeSubs(k.args.names) {

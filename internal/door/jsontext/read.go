@@ -1,4 +1,4 @@
-package jsonrpc
+package jsontext
 
 import (
 	"bytes"
@@ -19,51 +19,52 @@ const depthMax = 16
 // objects an index is built, since a message has room for thousands of names.
 const namesScanned = 16
 
-// valueKind is the type of a JSON value.
-type valueKind uint8
+// Kind is the type of a JSON value.
+type Kind uint8
 
+// The kinds of values.
 const (
-	isNull valueKind = iota
-	isBool
-	isNumber
-	isString
-	isArray
-	isObject
+	IsNull Kind = iota
+	IsBool
+	IsNumber
+	IsString
+	IsArray
+	IsObject
 )
 
 // String returns the type, as error texts show it.
-func (k valueKind) String() string {
+func (k Kind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// value is a JSON value that was read from a message.
-type value struct {
-	kind    valueKind
-	yes     bool     // the value of a boolean
-	raw     []byte   // the value as sent, a slice of the message
-	text    string   // the content of a string, with escapes replaced
-	members []member // the members of an object, in their order; each name occurs once
-	items   []value  // the items of an array
+// Value is a JSON value that was read from a message.
+type Value struct {
+	Kind    Kind
+	Yes     bool     // the value of a boolean
+	Raw     []byte   // the value as sent, a slice of the message
+	Text    string   // the content of a string, with escapes replaced
+	Members []Member // the members of an object, in their order; each name occurs once
+	Items   []Value  // the items of an array
 }
 
-// member is a name in an object, with its value.
-type member struct {
-	name string
-	value
+// Member is a name in an object, with its value.
+type Member struct {
+	Name string
+	Value
 }
 
-// get returns the value of the member with a name.
-func (v *value) get(name string) (found *value, ok bool) {
-	for i := range v.members {
-		if v.members[i].name == name {
-			return &v.members[i].value, true
+// Get returns the value of the member with a name.
+func (v *Value) Get(name string) (found *Value, ok bool) {
+	for i := range v.Members {
+		if v.Members[i].Name == name {
+			return &v.Members[i].Value, true
 		}
 	}
 	return nil, false
 }
 
-// own returns a copy of the text of a string. The copy stays valid after the message is released.
-func (v *value) own() string { return strings.Clone(v.text) }
+// Own returns a copy of Text that stays valid after the scanner is released.
+func (v *Value) Own() string { return strings.Clone(v.Text) }
 
 // Errors for messages that are not valid JSON, or that are nested too deep.
 var (
@@ -71,10 +72,10 @@ var (
 	errDepth = fmt.Errorf("values are nested more than %d deep", depthMax)
 )
 
-// scan reads a whole message, which must be UTF-8. It is stricter than RFC 8259: a name given twice, half of a
+// Scan reads a whole message, which must be UTF-8. It is stricter than RFC 8259: a name given twice, half of a
 // surrogate pair, and nesting deeper than depthMax are errors. The value refers to text, to a copy of it, and to
-// memory of the scanner, so it is valid until release. The error says what is wrong, and where.
-func (s *scanner) scan(text []byte) (v value, err error) {
+// memory of the scanner, so it is valid until Release. The error says what is wrong, and where.
+func (s *Scanner) Scan(text []byte) (v Value, err error) {
 	s.text, s.copy, s.at = text, string(text), 0
 	s.space()
 	if v, err = s.value(1); err == nil {
@@ -83,39 +84,42 @@ func (s *scanner) scan(text []byte) (v value, err error) {
 		}
 	}
 	if err != nil {
-		return value{}, fmt.Errorf("%w, at byte %d", err, s.at)
+		return Value{}, fmt.Errorf("%w, at byte %d", err, s.at)
 	}
 	return v, nil
 }
 
-// scanner reads JSON. Its memory is reused, since a request has about a dozen names.
-type scanner struct {
+// Scanner reads JSON. The zero value is ready. Its memory is reused, since a request has about a dozen names.
+type Scanner struct {
 	text    []byte
 	copy    string   // copy of text; strings without escapes are slices of it
 	at      int      // index of the next byte
-	open    []member // members of objects that are not complete
-	members []member // members of complete objects
+	open    []Member // members of objects that are not complete
+	members []Member // members of complete objects
 }
 
 // scanners holds scanners for reuse.
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
+var scanners = sync.Pool{New: func() any { return new(Scanner) }}
+
+// NewScanner returns a scanner, which the caller releases.
+func NewScanner() *Scanner { return scanners.Get().(*Scanner) }
 
 // membersKeep is the largest number of members whose memory a released scanner keeps.
 const membersKeep = 64
 
-// release drops what the scanner refers to, and gives it back for reuse.
-func (s *scanner) release() {
+// Release drops what the scanner refers to, and gives it back for reuse.
+func (s *Scanner) Release() {
 	if cap(s.open)+cap(s.members) > membersKeep {
 		return
 	}
 	clear(s.open[:cap(s.open)])
 	clear(s.members)
-	*s = scanner{open: s.open[:0], members: s.members[:0]}
+	*s = Scanner{open: s.open[:0], members: s.members[:0]}
 	scanners.Put(s)
 }
 
 // space skips white space.
-func (s *scanner) space() {
+func (s *Scanner) space() {
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
 		case ' ', '\t', '\r', '\n':
@@ -127,7 +131,7 @@ func (s *scanner) space() {
 }
 
 // next skips white space and returns the next byte without reading it. At the end of the text it returns 0.
-func (s *scanner) next() byte {
+func (s *Scanner) next() byte {
 	s.space()
 	if s.at == len(s.text) {
 		return 0
@@ -136,7 +140,7 @@ func (s *scanner) next() byte {
 }
 
 // unexpected returns the error for a next byte that is not what was wanted.
-func (s *scanner) unexpected(wanted string) error {
+func (s *Scanner) unexpected(wanted string) error {
 	if s.at >= len(s.text) {
 		return errShort
 	}
@@ -145,40 +149,40 @@ func (s *scanner) unexpected(wanted string) error {
 }
 
 // value reads a value that is nested depth levels deep.
-func (s *scanner) value(depth int) (v value, err error) {
+func (s *Scanner) value(depth int) (v Value, err error) {
 	begin := s.at
 	switch c := s.next(); {
 	case c == '{':
 		if depth > depthMax {
 			return v, errDepth
 		}
-		v.kind = isObject
-		v.members, err = s.object(depth)
+		v.Kind = IsObject
+		v.Members, err = s.object(depth)
 	case c == '[':
 		if depth > depthMax {
 			return v, errDepth
 		}
-		v.kind = isArray
-		v.items, err = s.array(depth)
+		v.Kind = IsArray
+		v.Items, err = s.array(depth)
 	case c == '"':
-		v.kind = isString
-		v.text, err = s.string()
+		v.Kind = IsString
+		v.Text, err = s.string()
 	case c == '-' || '0' <= c && c <= '9':
-		v.kind = isNumber
+		v.Kind = IsNumber
 		err = s.number()
 	default:
-		v.kind, v.yes, err = s.word()
+		v.Kind, v.Yes, err = s.word()
 	}
-	v.raw = s.text[begin:s.at]
+	v.Raw = s.text[begin:s.at]
 	return v, err
 }
 
 // word reads true, false or null.
-func (s *scanner) word() (kind valueKind, yes bool, err error) {
+func (s *Scanner) word() (kind Kind, yes bool, err error) {
 	for _, w := range [...]struct {
 		text string
-		kind valueKind
-	}{{"true", isBool}, {"false", isBool}, {"null", isNull}} {
+		kind Kind
+	}{{"true", IsBool}, {"false", IsBool}, {"null", IsNull}} {
 		if bytes.HasPrefix(s.text[s.at:], []byte(w.text)) {
 			s.at += len(w.text)
 			return w.kind, w.text == "true", nil
@@ -188,7 +192,7 @@ func (s *scanner) word() (kind valueKind, yes bool, err error) {
 }
 
 // object reads an object, whose opening brace is the next byte.
-func (s *scanner) object(depth int) ([]member, error) {
+func (s *Scanner) object(depth int) ([]Member, error) {
 	s.at++ // {
 	if s.next() == '}' {
 		s.at++
@@ -205,7 +209,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 			return nil, err
 		}
 		if isTwice(s.open[begin:], name, &index) {
-			return nil, fmt.Errorf("%s is given twice", quote(name))
+			return nil, fmt.Errorf("%s is given twice", Quote(name))
 		}
 		if s.next() != ':' {
 			return nil, s.unexpected("a colon")
@@ -216,7 +220,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.open = append(s.open, member{name, v})
+		s.open = append(s.open, Member{name, v})
 		switch s.next() {
 		case ',':
 			s.at++
@@ -230,7 +234,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 }
 
 // end moves the members of a complete object, open[begin:], to s.members, and returns them.
-func (s *scanner) end(begin int) []member {
+func (s *Scanner) end(begin int) []Member {
 	first := len(s.members)
 	s.members = append(s.members, s.open[begin:]...)
 	s.open = s.open[:begin]
@@ -238,14 +242,14 @@ func (s *scanner) end(begin int) []member {
 }
 
 // isTwice reports whether one of an object's members already has that name. It builds index once there are many.
-func isTwice(members []member, name string, index *map[string]struct{}) bool {
+func isTwice(members []Member, name string, index *map[string]struct{}) bool {
 	if len(members) < namesScanned {
-		return slices.ContainsFunc(members, func(m member) bool { return m.name == name })
+		return slices.ContainsFunc(members, func(m Member) bool { return m.Name == name })
 	}
 	if *index == nil {
 		*index = make(map[string]struct{}, 2*namesScanned)
 		for i := range members {
-			(*index)[members[i].name] = struct{}{}
+			(*index)[members[i].Name] = struct{}{}
 		}
 	}
 	_, has := (*index)[name]
@@ -254,7 +258,7 @@ func isTwice(members []member, name string, index *map[string]struct{}) bool {
 }
 
 // array reads an array, whose opening bracket is the next byte.
-func (s *scanner) array(depth int) (items []value, err error) {
+func (s *Scanner) array(depth int) (items []Value, err error) {
 	s.at++ // [
 	if s.next() == ']' {
 		s.at++
@@ -280,7 +284,7 @@ func (s *scanner) array(depth int) (items []value, err error) {
 }
 
 // digits skips digits, and reports whether there was at least one.
-func (s *scanner) digits() bool {
+func (s *Scanner) digits() bool {
 	begin := s.at
 	for s.at < len(s.text) && '0' <= s.text[s.at] && s.text[s.at] <= '9' {
 		s.at++
@@ -289,7 +293,7 @@ func (s *scanner) digits() bool {
 }
 
 // is skips the next byte if it is one of bytes, and reports whether it was.
-func (s *scanner) is(bytes string) bool {
+func (s *Scanner) is(bytes string) bool {
 	for i := range len(bytes) {
 		if s.at < len(s.text) && s.text[s.at] == bytes[i] {
 			s.at++
@@ -300,7 +304,7 @@ func (s *scanner) is(bytes string) bool {
 }
 
 // number skips a number. The error says what is wrong with it.
-func (s *scanner) number() error {
+func (s *Scanner) number() error {
 	s.is("-")
 	if !s.is("0") && !s.digits() {
 		return s.unexpected("a digit")
@@ -317,7 +321,7 @@ func (s *scanner) number() error {
 }
 
 // string reads a string, whose opening quotation mark is the next byte.
-func (s *scanner) string() (string, error) {
+func (s *Scanner) string() (string, error) {
 	s.at++ // "
 	begin := s.at
 	var unescaped []byte // content up to the last escape; nil before the first escape
@@ -349,7 +353,7 @@ func (s *scanner) string() (string, error) {
 var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escape reads an escape, and appends the character that it stands for to dst.
-func (s *scanner) escape(dst []byte) ([]byte, error) {
+func (s *Scanner) escape(dst []byte) ([]byte, error) {
 	if s.at++; s.at == len(s.text) {
 		return nil, errShort
 	}
@@ -382,7 +386,7 @@ func (s *scanner) escape(dst []byte) ([]byte, error) {
 }
 
 // hex reads a u and four hexadecimal digits.
-func (s *scanner) hex() (rune, error) {
+func (s *Scanner) hex() (rune, error) {
 	const digits = 4
 	if s.at++; len(s.text)-s.at < digits {
 		return 0, errShort
@@ -395,13 +399,13 @@ func (s *scanner) hex() (rune, error) {
 	return rune(n), nil
 }
 
-// quotedBytesMax is how many bytes of a client's value an error text repeats at most.
-const quotedBytesMax = 72
+// QuotedBytesMax is how many bytes of a client's value an error text repeats at most.
+const QuotedBytesMax = 72
 
-// quote returns s in quotes for an error text. The result is one printable line of bounded length.
-func quote(s string) string {
-	if len(s) > quotedBytesMax {
-		return strconv.Quote(s[:quotedBytesMax]) + "…"
+// Quote returns s in quotes for an error text. The result is one printable line of bounded length.
+func Quote(s string) string {
+	if len(s) > QuotedBytesMax {
+		return strconv.Quote(s[:QuotedBytesMax]) + "…"
 	}
 	return strconv.Quote(s)
 }

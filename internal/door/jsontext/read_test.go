@@ -1,4 +1,4 @@
-package jsonrpc
+package jsontext
 
 import (
 	"encoding/json"
@@ -10,18 +10,18 @@ import (
 )
 
 func TestScanAcceptsWhatJSONIs(t *testing.T) {
-	v, err := new(scanner).scan([]byte(
+	v, err := new(Scanner).Scan([]byte(
 		` {"a" : [1, -0.5e+3, true,false ,null, {}, []], "b\u0041\ud83d\ude00":"\"\\\/\b\f\n\r\té"} `))
 	require.NoError(t, err)
-	a, ok := v.get("a")
+	a, ok := v.Get("a")
 	require.True(t, ok)
-	require.Len(t, a.items, 7)
-	require.Equal(t, "-0.5e+3", string(a.items[1].raw))
-	require.True(t, a.items[2].yes)
-	require.Equal(t, isNull, a.items[4].kind)
-	b, ok := v.get("bA😀")
+	require.Len(t, a.Items, 7)
+	require.Equal(t, "-0.5e+3", string(a.Items[1].Raw))
+	require.True(t, a.Items[2].Yes)
+	require.Equal(t, IsNull, a.Items[4].Kind)
+	b, ok := v.Get("bA😀")
 	require.True(t, ok)
-	require.Equal(t, "\"\\/\b\f\n\r\té", b.text)
+	require.Equal(t, "\"\\/\b\f\n\r\té", b.Text)
 }
 
 func TestScanRefuses(t *testing.T) {
@@ -59,12 +59,12 @@ func TestScanRefuses(t *testing.T) {
 		"a word with an upper":     "True",
 		"a name without its colon": `{"a" 1}`,
 	} {
-		_, err := new(scanner).scan([]byte(text))
+		_, err := new(Scanner).Scan([]byte(text))
 		require.Error(t, err, name)
 	}
-	_, err := new(scanner).scan([]byte(strings.Repeat("[", 16) + strings.Repeat("]", 16)))
+	_, err := new(Scanner).Scan([]byte(strings.Repeat("[", 16) + strings.Repeat("]", 16)))
 	require.NoError(t, err)
-	_, err = new(scanner).scan([]byte("{" + many.String() + `"z":1}`))
+	_, err = new(Scanner).Scan([]byte("{" + many.String() + `"z":1}`))
 	require.NoError(t, err)
 }
 
@@ -79,7 +79,7 @@ func FuzzScan(f *testing.F) {
 		if !utf8.Valid(text) {
 			return // such connections are closed before their message is scanned
 		}
-		v, err := new(scanner).scan(text)
+		v, err := new(Scanner).Scan(text)
 		if err != nil {
 			for _, stricter := range []string{"given twice", "nested more", "surrogate pair"} {
 				if strings.Contains(err.Error(), stricter) {
@@ -99,56 +99,27 @@ func FuzzScan(f *testing.F) {
 }
 
 // plain converts a value to the types that encoding/json uses.
-func plain(v *value) any {
-	switch v.kind {
-	case isNull:
+func plain(v *Value) any {
+	switch v.Kind {
+	case IsNull:
 		return nil
-	case isBool:
-		return v.yes
-	case isNumber:
-		return json.Number(v.raw)
-	case isString:
-		return v.text
-	case isArray:
-		all := make([]any, 0, len(v.items))
-		for i := range v.items {
-			all = append(all, plain(&v.items[i]))
+	case IsBool:
+		return v.Yes
+	case IsNumber:
+		return json.Number(v.Raw)
+	case IsString:
+		return v.Text
+	case IsArray:
+		all := make([]any, 0, len(v.Items))
+		for i := range v.Items {
+			all = append(all, plain(&v.Items[i]))
 		}
 		return all
-	case isObject:
+	case IsObject:
 	}
-	all := make(map[string]any, len(v.members))
-	for i := range v.members {
-		all[v.members[i].name] = plain(&v.members[i].value)
+	all := make(map[string]any, len(v.Members))
+	for i := range v.Members {
+		all[v.Members[i].Name] = plain(&v.Members[i].Value)
 	}
 	return all
-}
-
-// FuzzRequest parses arbitrary bytes as a request. The parser must not panic. Each refusal must have a reason of the
-// table and an answer that is valid JSON.
-func FuzzRequest(f *testing.F) {
-	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"order.place","params":{"account":"1",` +
-		`"sym":"SPY","amount":"1","limit":"1"}}`))
-	f.Add([]byte(`{"jsonrpc":"2.0","id":"é","method":"subscribe",` +
-		`"params":{"channels":["book.SPY","account.1"],"after":3}}`))
-	f.Add([]byte(`{"jsonrpc":"2.0","id":-1,"method":"cancel_after","params":{"account":"1","seconds":90000}}`))
-	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"\ud83d\ude00\u0001\"","params":{}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if !utf8.Valid(text) {
-			return
-		}
-		var r request
-		fault := r.parse(new(scanner), text)
-		if fault == nil {
-			fault = r.method.read(&r.args, "")
-		}
-		if fault == nil {
-			return
-		}
-		answer := appendFault(nil, r.id, fault)
-		require.True(t, json.Valid(answer), "%s", answer)
-		again, err := new(scanner).scan(answer)
-		require.NoError(t, err, "%s", answer)
-		require.NotEmpty(t, again.members)
-	})
 }
