@@ -11,9 +11,9 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// TestAnAccountIsToldWithoutCopiesOfItsOrders: the memory of an answer does not depend on the number of open
+// TestAnAccountIsAnsweredWithoutCopiesOfItsOrders: the memory of an answer does not depend on the number of open
 // orders. Otherwise it would delay everyone's orders.
-func TestAnAccountIsToldWithoutCopiesOfItsOrders(t *testing.T) {
+func TestAnAccountIsAnsweredWithoutCopiesOfItsOrders(t *testing.T) {
 	const orders = 10_000
 	snap := &exchange.Snapshot{Symbols: []exchange.SymbolState{{Symbol: "SPY"}},
 		Accounts: []exchange.AccountState{{ID: "1", Balance: exchange.Notional(1e8, 25e8)}},

@@ -93,7 +93,7 @@ func (r *reader) serve(named []string) {
 	defer r.leave()
 	for _, name := range named {
 		if !strings.Contains(name, "@") {
-			continue // name is a number, which clients add to tell their connections apart
+			continue // name is a number, which clients add to distinguish their connections
 		}
 		if problem := r.subscribe([]string{name}, func() error { return nil }); problem != "" {
 			r.conn.Close(websocket.CodeUnsupported, problem)
@@ -252,7 +252,7 @@ func (r *reader) unsubscribe(texts []string) {
 	}
 }
 
-// find returns the index of the subscription to a stream, -1 if there is none.
+// find returns the index of the subscription to a stream, or -1.
 func (r *reader) find(text string) int {
 	return slices.IndexFunc(r.subs, func(s subscription) bool { return s.text == text })
 }

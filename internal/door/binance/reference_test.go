@@ -78,15 +78,15 @@ const referenceText = "# The door for bots that were made for Binance\n\n" +
 ## What differs from Binance
 
 - A symbol is called by its name and USD: SPY is SPYUSD. Only symbols of capitals and digits are offered.
-- Decimals have eight digits behind the point, and up to sixteen where the exact value has them: nothing is rounded.
+- Decimals have eight digits after the point, and up to sixteen if the exact value has them: nothing is rounded.
 - A client id is the exchange's ref: an account uses each once, for ever. The same id with the same content is answered
   with the first answer again. An order without one is called outcry- and its id.
-- A cancel-replace is an amend where that can do it: refused, the old order stands. Its new order is for the shares
-  asked for, whatever the old one executes on the way.
-- A market order that nobody can fill is refused and has no id; one that is filled in part has expired.
+- A cancel-replace is done by an amend if one can make the change; if the amend is refused, the old order stands. The
+  new order is for the requested shares, whatever the old one executes first.
+- A market order that cannot be filled at all is refused and has no id; one that is filled in part has expired.
 - There are no listen keys, stops, icebergs, order lists, fees, margin and withdrawals.
 - Candles without trades are left out. The ticker of 24 hours counts whole hours.
-- Market data needs no key. With ` + "`--auth`" + ` it is refused as long as no key was made.
+- Market data needs no key. With ` + "`--auth`" + ` it is refused until the first key is made.
 
 ## Clients
 
@@ -97,9 +97,9 @@ exchange.ccxt_config.urls.api and exchange.ccxt_async_config.urls.api, "fee": 0,
 ## Keys
 
 ` + "`outcry token add --hmac ACCOUNT`" + ` prints a key and its secret. Without ` + "`--auth`" + ` the key is
-the id of the account, and any signature is taken. A request has the key in the header X-MBX-APIKEY, a
-timestamp in milliseconds or microseconds, at most a second ahead and recvWindow (5,000 ms, at most 60,000)
-behind, and a signature: HMAC-SHA256 in hexadecimal digits, with the secret, of the query and the body as they
+the id of the account, and any signature is accepted. A request has the key in the header X-MBX-APIKEY, a
+timestamp in milliseconds or microseconds, at most a second ahead and at most recvWindow (5,000 ms, at most 60,000)
+old, and a signature: HMAC-SHA256 in hexadecimal digits, with the secret, of the query and the body as they
 are sent, joined with nothing, without the signature itself.
 
 ## Requests
@@ -113,16 +113,16 @@ ROUTES
 ` + "`SUBSCRIBE`, `UNSUBSCRIBE` and `LIST_SUBSCRIPTIONS`" + ` over the connection, or names in the path, as
 ` + "`/binance/ws/spyusd@trade`, or `/binance/stream?streams=spyusd@trade/spyusd@depth`" + `. At ` +
 	"`/binance/stream`" + ` each event has the name of its stream around it. A connection reads at most 1,024
-streams. One that takes its events too slowly is closed with code 4008 once 1 MiB waits for it.
+streams. One that reads its events too slowly is closed with code 4008 once 1 MiB waits for it.
 
 STREAMS
 
-A local book: SUBSCRIBE to the depth, ask ` + "`GET depth`" + ` behind the answer, drop events whose u is not
+A local book: SUBSCRIBE to the depth, request ` + "`GET depth`" + ` after the answer, drop events whose u is not
 above lastUpdateId, then apply the others: U of each is u of the one before plus 1. u and lastUpdateId are the
 journal's number of the newest record that changed the book of this symbol.
 
-` + "`userDataStream.subscribe.signature`" + ` of the WebSocket API has executionReport and
-outboundAccountPosition of an account sent on its connection; ` + "`userDataStream.unsubscribe`" + ` ends that.
+` + "`userDataStream.subscribe.signature`" + ` of the WebSocket API subscribes its connection to the events
+executionReport and outboundAccountPosition of an account; ` + "`userDataStream.unsubscribe`" + ` ends that.
 
 ## Errors
 

@@ -34,9 +34,9 @@ type running struct {
 	notional exchange.Cash
 }
 
-// eachReport calls tell for each report about what a record did to an account's orders: first replaced orders, then new
+// eachReport calls emit for each report about what a record did to an account's orders: first replaced orders, then new
 // ones, then executions in their order, then orders that ended or were reduced.
-func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
+func eachReport(e *exchange.AccountEvent, emit func(r *report)) {
 	sums := make(map[exchange.OrderID]*running, len(e.Orders))
 	for i := range e.Orders {
 		o := &e.Orders[i]
@@ -47,20 +47,20 @@ func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
 			s.executed, s.notional = s.executed-f.Shares, s.notional.Sub(exchange.Notional(f.Shares, f.Price))
 		}
 	}
-	say := func(o *exchange.OrderChange, exec, status string, f *exchange.AccountFill) {
+	add := func(o *exchange.OrderChange, exec, status string, f *exchange.AccountFill) {
 		if s := sums[o.ID]; offered(o.Symbol) {
-			tell(&report{order: &o.OrderDetail, exec: exec, status: status, at: e.Time, executed: s.executed,
+			emit(&report{order: &o.OrderDetail, exec: exec, status: status, at: e.Time, executed: s.executed,
 				notional: s.notional, fill: f})
 		}
 	}
 	for i := range e.Orders {
 		if o := &e.Orders[i]; o.State == exchange.StatusReplaced {
-			say(o, execCanceled, status(&o.OrderDetail), nil)
+			add(o, execCanceled, status(&o.OrderDetail), nil)
 		}
 	}
 	for i := range e.Orders {
 		if o := &e.Orders[i]; o.New {
-			say(o, execNew, "NEW", nil)
+			add(o, execNew, "NEW", nil)
 		}
 	}
 	for i := range e.Fills {
@@ -75,16 +75,16 @@ func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
 		if s.executed == total(&o.OrderDetail) {
 			state = "FILLED"
 		}
-		say(o, execTrade, state, f)
+		add(o, execTrade, state, f)
 	}
 	for i := range e.Orders {
 		o := &e.Orders[i]
 		switch {
 		case o.State == exchange.StatusReplaced:
 		case o.State == exchange.StatusCanceled:
-			say(o, execOf(o.Why), status(&o.OrderDetail), nil)
+			add(o, execOf(o.Why), status(&o.OrderDetail), nil)
 		case o.Less > 0:
-			say(o, execReplaced, status(&o.OrderDetail), nil)
+			add(o, execReplaced, status(&o.OrderDetail), nil)
 		}
 	}
 }

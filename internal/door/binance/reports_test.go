@@ -13,8 +13,8 @@ import (
 
 const unit = 100_000_000 // one share, and the price 1
 
-// told returns the reports of an event, each as its members x, X, i, t, l, z, Z, c, C.
-func told(t *testing.T, e *exchange.AccountEvent) (all []string) {
+// reported returns the reports of an event, each as its members x, X, i, t, l, z, Z, c, C.
+func reported(t *testing.T, e *exchange.AccountEvent) (all []string) {
 	t.Helper()
 	eachReport(e, func(r *report) {
 		var m map[string]any
@@ -53,11 +53,11 @@ func TestARecordIsReportedInTheOrderOfWhatItDid(t *testing.T) {
 		"TRADE PARTIALLY_FILLED 9 12 1 1 100 a ",
 		"TRADE PARTIALLY_FILLED 9 13 2 3 302 a ",
 		"EXPIRED EXPIRED 9 -1 0 3 302 a ",
-	}, told(t, e))
+	}, reported(t, e))
 
 	detail.Why, e.Fills, detail.Executed, detail.Notional = exchange.CanceledSTP, nil, 0, exchange.Cash{}
 	e.Orders = []exchange.OrderChange{{OrderDetail: detail, New: true}}
-	require.Equal(t, []string{"NEW NEW 9 -1 0 0 0 a ", "TRADE_PREVENTION EXPIRED_IN_MATCH 9 -1 0 0 0 a "}, told(t, e))
+	require.Equal(t, []string{"NEW NEW 9 -1 0 0 0 a ", "TRADE_PREVENTION EXPIRED_IN_MATCH 9 -1 0 0 0 a "}, reported(t, e))
 }
 
 // TestAReplacedOrderIsCanceledBeforeTheNewOneComes: only in a report of a cancel does C have the order's own id.
@@ -75,11 +75,11 @@ func TestAReplacedOrderIsCanceledBeforeTheNewOneComes(t *testing.T) {
 		"CANCELED CANCELED 3 -1 0 1 1 outcry-cancel-3 old",
 		"NEW NEW 8 -1 0 0 0 new ",
 		"TRADE FILLED 8 7 2 2 2 new ",
-	}, told(t, e))
+	}, reported(t, e))
 
 	left := exchange.OrderDetail{ID: 4, Symbol: "SPY", Open: unit, Reduced: unit}
 	e = &exchange.AccountEvent{Orders: []exchange.OrderChange{{OrderDetail: left, Less: unit}}}
-	require.Equal(t, []string{"REPLACED NEW 4 -1 0 0 0 outcry-4 "}, told(t, e))
+	require.Equal(t, []string{"REPLACED NEW 4 -1 0 0 0 outcry-4 "}, reported(t, e))
 	e.Orders[0].Symbol = "Spy"
-	require.Empty(t, told(t, e), "a symbol that is not offered")
+	require.Empty(t, reported(t, e), "a symbol that is not offered")
 }

@@ -62,7 +62,7 @@ func init() { // not an initializer of routes, because the functions in the tabl
 	}
 }
 
-// findRoute returns the route of a path below Prefix, nil if there is none.
+// findRoute returns the route of a path below Prefix, or nil.
 func findRoute(method, path string) *route {
 	path, ok := strings.CutPrefix(path, base)
 	for i := range routes {
@@ -73,7 +73,7 @@ func findRoute(method, path string) *route {
 	return nil
 }
 
-// findName returns the route of a method of the WebSocket API, nil if there is none.
+// findName returns the route of a method of the WebSocket API, or nil.
 func findName(name string) *route {
 	for i := range routes {
 		if name != "" && routes[i].name == name {

@@ -230,16 +230,16 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 	eight.order(t, "BUY", "1", "100", "&newClientOrderId=theirs")
 	seven.object(t, "DELETE", "/order", "symbol=SPYUSD&orderId=1")
 	seven.order(t, "BUY", "1", "50", "&timeInForce=IOC")
-	var told []string
+	var events []string
 	for range 9 {
 		m := s.read(t)
 		require.Equal(t, "0", fmt.Sprint(m["subscriptionId"]))
 		e := m["event"].(map[string]any)
 		if e["e"] == "executionReport" {
-			told = append(told, fields(e, "x X i c C z Z t"))
+			events = append(events, fields(e, "x X i c C z Z t"))
 			continue
 		}
-		told = append(told, fmt.Sprint(fields(e, "e"), e["B"]))
+		events = append(events, fmt.Sprint(fields(e, "e"), e["B"]))
 	}
 	const holds = "outboundAccountPosition[map[a:USD f:%s l:0.00000000] map[a:SPY f:%s l:%s]]"
 	require.Equal(t, []string{
@@ -251,7 +251,7 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		fmt.Sprintf(holds, "100100.00000000", "999.00000000", "0.00000000"),
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
-	}, told[:8])
+	}, events[:8])
 	// Three cancels have client ids of their own: that of an amend, that of a replacement in two steps, and a plain
 	// cancel.
 	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="

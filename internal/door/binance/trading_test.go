@@ -513,9 +513,9 @@ func TestWhatBotsAskAtTheirStart(t *testing.T) {
 	require.Equal(t, `200 [{"symbol":"SPYUSD","price":"0.00000000"}]`, fmt.Sprint(status, " ", body))
 }
 
-// TestABotThatIsTooFastIsToldSo: a bot over its rate limit gets the status for it, but a retry of an order placed
-// earlier is answered.
-func TestABotThatIsTooFastIsToldSo(t *testing.T) {
+// TestABotThatIsTooFastGetsTheStatusForIt: a bot over its rate limit is refused, but a retry of an order placed earlier
+// is answered.
+func TestABotThatIsTooFastGetsTheStatusForIt(t *testing.T) {
 	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, _, _, _ := bots(t, "--rate-account=5")
 	params := orderParams("BUY", "1", "50", "&newClientOrderId=a")

@@ -114,7 +114,7 @@ func (c *conn) answer(k *call, o *out) error {
 	if f == nil && k.err != nil {
 		return k.err
 	}
-	if f == nil && len(o.frames) > 0 && !c.mayTell(k) {
+	if f == nil && len(o.frames) > 0 && !c.canAnswer(k) {
 		if err := c.send(o); err != nil { // so that finished answers do not wait for this one
 			return err
 		}
@@ -149,8 +149,8 @@ func (c *conn) answer(k *call, o *out) error {
 	return err
 }
 
-// mayTell reports whether the answer to a command can be made without waiting.
-func (c *conn) mayTell(k *call) bool {
+// canAnswer reports whether the answer to a command can be made without waiting.
+func (c *conn) canAnswer(k *call) bool {
 	if !c.mayChange(k.method) || !k.pending.IsDurable() {
 		return false
 	}

@@ -125,7 +125,7 @@ func readMethods() []method {
 				has("checksum", "whole", "CRC-32 of the ten best levels of each side")}},
 		{name: "trades.list", access: forMarket, reads: true, answer: (*conn).answerTrades,
 			doc: "the newest 100 trades of a symbol, or the next 1,000", params: []param{pSym, afterThat("above this id")},
-			result: []field{has("sym", "string", ""), has("last_trade", "whole", "the id of the newest, 0 if there is none"),
+			result: []field{has("sym", "string", ""), has("last_trade", "whole", "the id of the newest, 0 before the first"),
 				has("trades", "trades", "oldest first"), more}},
 	}
 }

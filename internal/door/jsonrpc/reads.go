@@ -52,7 +52,7 @@ func (c *conn) await(ctx context.Context, k *call, what sees) error {
 // reached returns the seq up to which the data of a read must include everything.
 func (c *conn) reached(k *call) uint64 { return max(k.mark.Seq, c.sentSeq) }
 
-// unmarketed returns the fault of a request for market data while there is none, or ctx's error if ctx has ended.
+// unmarketed returns the fault of a request for market data that is unavailable, or ctx's error if ctx has ended.
 func unmarketed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -151,8 +151,9 @@ func reasonsText(t *testing.T) string {
 	return text + doctest.Table(append([][]string{{"reason", "code", "an example of its text"}}, rows...))
 }
 
-// TestEveryReasonOfTheCoreIsTold: names are unique among classes, and nothing that an XML client alone can get is told.
-func TestEveryReasonOfTheCoreIsTold(t *testing.T) {
+// TestEveryReasonOfTheCoreIsReported: names are unique among classes, and clients get no reason that only XML clients
+// can get.
+func TestEveryReasonOfTheCoreIsReported(t *testing.T) {
 	classes := make(map[reason]int)
 	for _, o := range ownReasons {
 		require.NotContains(t, classes, o.reason)
@@ -165,8 +166,8 @@ func TestEveryReasonOfTheCoreIsTold(t *testing.T) {
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
 		as := reported(r)
 		require.True(t, known[as.code], "%s", r)
-		code, told := classes[as.reason]
-		require.True(t, !told || code == as.code, "%s is of two classes", as.reason)
+		code, seen := classes[as.reason]
+		require.True(t, !seen || code == as.code, "%s is of two classes", as.reason)
 		classes[as.reason] = as.code
 		if as.code == codeNotNow && !slices.Contains([]exchange.RejectReason{exchange.RateExceeded, exchange.RefUnavailable,
 			exchange.TooManyCancelAlls}, r) {

@@ -35,7 +35,7 @@ func TestScanRefuses(t *testing.T) {
 		"a name twice": `{"a":1,"a":1}`, "a name twice, once with an escape": `{"a":1,"\u0061":1}`,
 		"one of many names twice":  "{" + many.String() + `"nnn":1}`,
 		"the last of many twice":   "{" + many.String() + `"z":1,"z":2}`,
-		"text behind":              `{} {}`,
+		"text after the value":     `{} {}`,
 		"NaN":                      "NaN",
 		"Infinity":                 "-Infinity",
 		"a leading zero":           "01",

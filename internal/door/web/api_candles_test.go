@@ -35,8 +35,8 @@ func answersOf(all []exchange.Candle) (want []candleAnswer) {
 	return want
 }
 
-// TestCandlesAreTold checks candles over HTTP and in the stream, and the refusals of wrong requests.
-func TestCandlesAreTold(t *testing.T) {
+// TestCandlesAreShown checks candles over HTTP and in the stream, and the refusals of wrong requests.
+func TestCandlesAreShown(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s := openSite(t, func(*APIOptions) {})

@@ -248,8 +248,8 @@ func TestAnswersTellTheMarket(t *testing.T) {
 	}
 }
 
-// TestInstructionsAndRulesAreTold: answers show instructions and rules only if they are not the default.
-func TestInstructionsAndRulesAreTold(t *testing.T) {
+// TestInstructionsAndRulesAreShown: answers show instructions and rules only if they are not the default.
+func TestInstructionsAndRulesAreShown(t *testing.T) {
 	o := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Buy, TIF: exchange.FOK, Post: true,
 		Type: exchange.Market, STP: exchange.CancelBoth, Limit: 2e8}, Shares: 9e8,
 		Status: exchange.Status{Open: 1e8, Changes: &exchange.Changes{Replaced: 7, Reduced: 3e8, ReducedAt: 5e9 + 1}}}
@@ -278,7 +278,7 @@ func TestInstructionsAndRulesAreTold(t *testing.T) {
 	listed("")
 }
 
-func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
+func TestAnOrderIsShownWithoutItsOwner(t *testing.T) {
 	order := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 150e8}, Shares: 100e8,
 		Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,
 			Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6*exchange.Second + 9},

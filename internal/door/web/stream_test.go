@@ -238,9 +238,9 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	require.Equal(t, "S0000", book.Sym)
 }
 
-// TestAReaderOfANewSymbolIsToldOfItFirst: the first events of a reader include its symbol, even if the symbol was
+// TestAReaderOfANewSymbolGetsItFirst: the first events of a reader include its symbol, even if the symbol was
 // made after the listing and before the next event of symbols.
-func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
+func TestAReaderOfANewSymbolGetsItFirst(t *testing.T) {
 	r := newRounds(t)
 	r.publish()
 	_, _, err := r.hub.join(nil, 2, topicKey{})
