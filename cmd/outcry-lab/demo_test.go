@@ -193,11 +193,11 @@ func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
 	m := startDemo(t, demoOptions(forgetful(t, p.Addr)))
 	require.Eventually(t, func() bool { return strings.Contains(m.report.String(), "connected again") }, time.Minute,
 		5*time.Millisecond)
-	told := m.stop()
+	report := m.stop()
 	p.Stop()
 	require.Greater(t, count(t, ask(t, database,
-		"select count(*)::text from orders where account like '000%' and limit_price > 1")), told.Orders,
-		"some were not told of")
+		"select count(*)::text from orders where account like '000%' and limit_price > 1")), report.Orders,
+		"some orders are missing in the report")
 	require.Equal(t, "0", ask(t, database, openShares))
 }
 

@@ -102,7 +102,7 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 
 	got, _, status = outcry("", "cluster", "status", "--http", all[0].addr)
 	require.Equal(t, cli.ExitOK, status)
-	require.Regexp(t, `(?m)^3 +\? .*`+all[2].addr+` +not asked`, got, "the others are told by the one that was asked")
+	require.Regexp(t, `(?m)^3 +\? .*`+all[2].addr+` +not asked`, got, "the node that was asked names the others")
 
 	all[1].view.Digest, all[2].view.Role, all[2].view.Cluster = "f", remote.RoleLeader, "c2"
 	got, _, status = outcry("", "cluster", "status", "--http", https)

@@ -179,10 +179,10 @@ func TestSixteenConnectionsAddUp(t *testing.T) {
 	require.NoError(t, s.projector.WaitApplied(background, s.journal.Appended()))
 	conserved(t, database)
 	ids := query(t, text(t, database), `SELECT id FROM orders ORDER BY id`)
-	require.Len(t, ids, len(opened), "every order that was told is there once, and no other")
+	require.Len(t, ids, len(opened), "every answered order is there once, and no other")
 	for i, row := range ids {
 		if id := fmt.Sprint(i + 1); row[0] != id || opened[id] != 1 {
-			t.Fatalf("order %s stands in place %s and was told %d times", row[0], id, opened[row[0]])
+			t.Fatalf("order %s stands in place %s and was answered %d times", row[0], id, opened[row[0]])
 		}
 	}
 }

@@ -122,13 +122,13 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 		err = nil // stopped by a signal while it was starting or restarting
 	}
 	// Log the reason first, because the stop may log errors with other causes.
-	told := err
-	if told != nil {
-		s.log.Error("the exchange has stopped", "error", told)
+	cause := err
+	if cause != nil {
+		s.log.Error("the exchange has stopped", "error", cause)
 	}
 	manager.Tell("STOPPING=1")
 	s.setNotReady(errStopping)
-	if stopErr := s.stop(); told == nil && stopErr != nil {
+	if stopErr := s.stop(); cause == nil && stopErr != nil {
 		err = stopErr
 		s.log.Error("the exchange has stopped", "error", err)
 	}

@@ -86,7 +86,7 @@ func (m *member) campaign(ctx context.Context) {
 	say := time.NewTicker(sayEvery)
 	defer say.Stop()
 	var leader uint64
-	var told string
+	var logged string
 	for may := false; ; {
 		if now := r.Status().Leader; now != leader {
 			leader = now
@@ -111,8 +111,8 @@ func (m *member) campaign(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-say.C:
-			if away := r.Founders(); away != told {
-				told = away
+			if away := r.Founders(); away != logged {
+				logged = away
 				if away != "" {
 					s.log.Warn("the cluster is founded once all of --peers are reached", "not_reached", away)
 				}

@@ -36,8 +36,8 @@ def ask(what):
         raise AssertionError(f"{what}: {answer}")
 
 
-def same(test, told, wanted):
-    test.assertEqual(Decimal(str(told)), Decimal(str(wanted)))
+def same(test, got, wanted):
+    test.assertEqual(Decimal(str(got)), Decimal(str(wanted)))
 
 
 if __name__ == "__main__":

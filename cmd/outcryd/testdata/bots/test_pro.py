@@ -88,9 +88,9 @@ class Pro(unittest.IsolatedAsyncioTestCase):
                 await self.seven.create_order(SYMBOL, "limit", "sell", 1, 130)
                 placed.add((await self.eight.create_order(SYMBOL, "limit", "buy", 1, 130))["id"])
                 await asyncio.wait(every, timeout=0.1)
-            told = await orders
-            self.assertLessEqual({o["id"] for o in told}, placed)
-            closed = [o for o in told if o["status"] == "closed"]  # of two reports in a row at least one
+            reported = await orders
+            self.assertLessEqual({o["id"] for o in reported}, placed)
+            closed = [o for o in reported if o["status"] == "closed"]  # of two reports in a row at least one
             self.assertNotEqual(closed, [])
             same(self, closed[-1]["average"], 130)
             mine = (await trades)[0]
@@ -104,8 +104,8 @@ class Pro(unittest.IsolatedAsyncioTestCase):
             await asyncio.gather(balance, ticker, candles)
 
     async def last_of(self, watch, last):
-        """Waits until a stream tells the last price."""
-        while last(told := await watch(SYMBOL)) is None or float(last(told)) != 130:
+        """Waits until a stream has the last price."""
+        while last(m := await watch(SYMBOL)) is None or float(last(m)) != 130:
             pass
 
     async def gather(self, watch, n, *symbol):

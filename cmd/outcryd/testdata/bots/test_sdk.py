@@ -69,13 +69,13 @@ class Rest(unittest.TestCase):
 
 class Streams(unittest.IsolatedAsyncioTestCase):
     async def test_trades_and_depth(self):
-        told = asyncio.Queue()
+        messages = asyncio.Queue()
         connection = await spot("7").websocket_streams.create_connection()
         try:
             depth = await connection.diff_book_depth(symbol="spyusd", update_speed="100ms")
-            depth.on("message", lambda m: told.put_nowait(("depth", m)))
+            depth.on("message", lambda m: messages.put_nowait(("depth", m)))
             trades = await connection.trade(symbol="spyusd")
-            trades.on("message", lambda m: told.put_nowait(("trade", m)))
+            trades.on("message", lambda m: messages.put_nowait(("trade", m)))
             seven, eight = spot("7").rest_api, spot("8").rest_api
             await asyncio.to_thread(seven.new_order, symbol="SPYUSD", side="SELL", type="LIMIT", time_in_force="GTC",
                                     quantity=1, price=150)
@@ -83,7 +83,7 @@ class Streams(unittest.IsolatedAsyncioTestCase):
             seen = set()
             async with asyncio.timeout(60):
                 while seen != {"depth", "trade"}:
-                    seen.add((await told.get())[0])
+                    seen.add((await messages.get())[0])
         finally:
             await connection.close_connection(close_session=True)
 
