@@ -384,3 +384,15 @@ func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	require.Contains(t, log.String(), "level=WARN")
 	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it demands no token")
 }
+
+// tokensOf creates a token for each scope, and returns the tokens by scope.
+func tokensOf(t *testing.T, data string, scopes ...string) map[string]string {
+	tokens := make(map[string]string)
+	for _, text := range scopes {
+		scope, err := auth.ParseScope(text)
+		require.NoError(t, err)
+		tokens[text], _, err = auth.Add(data, scope, time.Time{}, "")
+		require.NoError(t, err)
+	}
+	return tokens
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/operate/remote"
+	"outcry/internal/testing/rpctest"
 )
 
 // twoAccounts creates two accounts and a symbol.
@@ -25,7 +26,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	require.NotContains(t, dial(t, p.xml).must(t, twoAccounts), "error")
-	c, idle := dialWS(t, p.http, ""), dialWS(t, p.http, "")
+	c, idle := rpctest.Dial(t, p.http, ""), rpctest.Dial(t, p.http, "")
 	stopping := make(chan error, 1)
 	const sent = 2000
 	answered := 0
@@ -33,7 +34,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 		for n := range sent {
 			text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"order.place","params":{"account":"1","sym":"SPY",`+
 				`"amount":"1","limit":"10","ref":"r%d"}}`, n+1, n+1)
-			if c.c.Write(t.Context(), websocket.MessageText, []byte(text)) != nil {
+			if c.Socket.Write(t.Context(), websocket.MessageText, []byte(text)) != nil {
 				break // the server has closed the connection
 			}
 			if n == sent/4 {
@@ -42,7 +43,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 		}
 	}()
 	for {
-		_, text, err := c.c.Read(t.Context())
+		_, text, err := c.Socket.Read(t.Context())
 		if err != nil {
 			require.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
 			break
@@ -50,7 +51,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 		answered++
 		require.Contains(t, string(text), fmt.Sprintf(`"id":%d,"result":`, answered), "in their order")
 	}
-	code, _ := idle.closed()
+	code, _ := idle.Closed()
 	require.Equal(t, 1001, code)
 	require.NoError(t, <-stopping)
 	require.NoError(t, p.cmd.Wait(), "log: %s", p.log)
@@ -65,13 +66,13 @@ func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
 	p := start(t, append(flags, "--max-connections=2")...)
 	first := dial(t, p.xml)
 	require.NotContains(t, first.must(t, twoAccounts), "error")
-	second := dialWS(t, p.http, "")
-	second.must("ping", `{}`)
+	second := rpctest.Dial(t, p.http, "")
+	second.Must("ping", `{}`)
 	_, answer, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)
 	require.Error(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	require.Contains(t, dial(t, p.xml).must(t, `<account id="1"/>`), "the exchange has 2 connections and takes no more")
-	require.NoError(t, second.c.Close(websocket.StatusNormalClosure, ""))
+	require.NoError(t, second.Socket.Close(websocket.StatusNormalClosure, ""))
 	require.Eventually(t, func() bool {
 		c, _, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)
 		if err != nil {
@@ -87,23 +88,23 @@ func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
 	setUp(t, leader)
-	conns := map[*node]*wsConn{}
+	conns := map[*node]*rpctest.Conn{}
 	for _, n := range others(nodes, leader) {
-		conns[n] = dialWS(t, n.http, "")
-		conns[n].must("ping", `{}`)
-		require.Equal(t, 1002, conns[n].call("account.get", `{"account":"1"}`).Error.Code, "a standby has no accounts")
+		conns[n] = rpctest.Dial(t, n.http, "")
+		conns[n].Must("ping", `{}`)
+		require.Equal(t, 1002, conns[n].Call("account.get", `{"account":"1"}`).Error.Code, "a standby has no accounts")
 	}
 	leader.crash()
 	next := leaderOf(t, others(nodes, leader)...)
-	code, reason := conns[next].closed()
+	code, reason := conns[next].Closed()
 	require.Equal(t, 1001, code)
 	require.Equal(t, "this node leads from now on; connect again", reason)
-	again := dialWS(t, next.http, "")
-	again.must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"10"}`)
+	again := rpctest.Dial(t, next.http, "")
+	again.Must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"10"}`)
 	for _, n := range others(nodes, leader) {
 		if n != next {
 			n.becomes(t, remote.RoleStandby)
-			conns[n].must("ping", `{}`)
+			conns[n].Must("ping", `{}`)
 		}
 	}
 }

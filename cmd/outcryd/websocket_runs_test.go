@@ -15,6 +15,7 @@ import (
 
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/lab/load"
+	"outcry/internal/testing/rpctest"
 )
 
 // socketFrames encodes messages as a client's WebSocket frames.
@@ -203,7 +204,7 @@ func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 	running.Wait()
 	require.Len(t, answers[1], 2*each)
 	for i, want := range answers[0] {
-		require.Equal(t, withoutTimes(want), withoutTimes(answers[1][i]), "answer %d, to %s", i, sent[1][i])
+		require.Equal(t, rpctest.WithoutTimes(want), rpctest.WithoutTimes(answers[1][i]), "answer %d, to %s", i, sent[1][i])
 	}
 }
 
@@ -247,12 +248,12 @@ func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 	for i, was := range before {
 		require.Equal(t, was, order(after[i]), "order %d", i)
 	}
-	w, ids := dialWS(t, p.http, ""), map[string]bool{}
+	w, ids := rpctest.Dial(t, p.http, ""), map[string]bool{}
 	for i := range after {
 		ids[order(after[i])] = true
 	}
 	require.Len(t, ids, many)
-	require.EqualValues(t, many, w.must("order.cancel_all", `{"account":"1"}`)["count"])
+	require.EqualValues(t, many, w.Must("order.cancel_all", `{"account":"1"}`)["count"])
 }
 
 // TestEachCommandOfAWriteIsDoneOnce: however many orders without a ref are in one write, each order is placed once,
@@ -275,6 +276,6 @@ func TestEachCommandOfAWriteIsDoneOnce(t *testing.T) {
 			require.Contains(t, answer, fmt.Sprintf(`"order":{"id":%d,`, id), "order %d of a write of %d", i, n)
 		}
 	}
-	count := dialWS(t, p.http, "").must("order.cancel_all", `{"account":"1"}`)["count"]
+	count := rpctest.Dial(t, p.http, "").Must("order.cancel_all", `{"account":"1"}`)["count"]
 	require.EqualValues(t, id, count)
 }

@@ -1,4 +1,4 @@
-package main
+package jsonrpc_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/rpctest"
 )
 
 // secretOf returns digits that appear in all private data of an account and nowhere else: in its refs, in its
@@ -37,13 +37,8 @@ func TestNothingPrivateOfAnotherAccountIsSent(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	flags, _ := dataFlags(t)
-	data := strings.TrimPrefix(flags[0], "--data=")
-	tokens := tokensOf(t, data, "account:1", "account:2", "account:1,3", "account:*", "admin", "read", "operate", "health")
-	p := start(t, append(flags, "--auth")...)
-	x := dial(t, p.xml)
-	require.Contains(t, x.must(t, string(wire.AppendAuth(nil, tokens["admin"]))), "authorized")
-	created := "<create>"
+	s := start(t, 0, "account:1", "account:2", "account:1,3", "account:*", "read", "operate", "health")
+	created := ""
 	for a := 1; a <= 3; a++ {
 		created += fmt.Sprintf(`<account id="%d" balance="%s.5"/>`, a, secretOf(a))
 	}
@@ -51,45 +46,45 @@ func TestNothingPrivateOfAnotherAccountIsSent(t *testing.T) {
 	for a := 1; a <= 3; a++ {
 		created += fmt.Sprintf(`<account id="%d">%s</account>`, a, secretOf(a))
 	}
-	require.NotContains(t, x.must(t, created+"</symbol></create>"), "<error")
+	s.create(created + "</symbol>")
 
 	trading := make(chan struct{})
 	go func() {
 		defer close(trading)
-		tradeAtRandom(t, dialWS(t, p.http, tokens["admin"]), rand.New(rand.NewPCG(seed, 0)))
+		tradeAtRandom(t, rpctest.Dial(t, s.http, s.tokens["admin"]), rand.New(rand.NewPCG(seed, 0)))
 	}()
 	var clients sync.WaitGroup
-	for text, token := range tokens {
+	for text, token := range s.tokens {
 		scope, err := auth.ParseScope(text)
 		require.NoError(t, err)
-		clients.Go(func() { pry(t, dialWS(t, p.http, token), scope, trading) })
+		clients.Go(func() { pry(t, rpctest.Dial(t, s.http, token), scope, trading) })
 	}
 	clients.Wait()
 	<-trading
 }
 
 // tradeAtRandom lets the accounts trade, with refs that contain their secrets.
-func tradeAtRandom(t *testing.T, w *wsConn, random *rand.Rand) {
+func tradeAtRandom(t *testing.T, w *rpctest.Conn, random *rand.Rand) {
 	for i := range 300 {
 		a := 1 + random.IntN(3)
 		amount := 1 + random.IntN(3)
 		if random.IntN(2) == 0 {
 			amount = -amount
 		}
-		w.must("order.place", fmt.Sprintf(`{"account":"%d","sym":"SPY","amount":"%d","limit":"%d","ref":"r%s-%d"}`,
+		w.Must("order.place", fmt.Sprintf(`{"account":"%d","sym":"SPY","amount":"%d","limit":"%d","ref":"r%s-%d"}`,
 			a, amount, 5+random.IntN(5), secretOf(a), i))
 	}
 }
 
 // pry requests everything with one token until trading has ended, and then once more.
-func pry(t *testing.T, w *wsConn, scope auth.Scope, trading <-chan struct{}) {
+func pry(t *testing.T, w *rpctest.Conn, scope auth.Scope, trading <-chan struct{}) {
 	var foreign []string
 	for a := 1; a <= 3; a++ {
 		if !scope.ActsFor(accountID(a)) {
 			foreign = append(foreign, secretOf(a))
 		}
 	}
-	w.inspect = func(text string) {
+	w.Inspect = func(text string) {
 		for _, secret := range foreign {
 			require.NotContains(t, text, secret, "scope %s", scope)
 		}
@@ -101,17 +96,17 @@ func pry(t *testing.T, w *wsConn, scope auth.Scope, trading <-chan struct{}) {
 		default:
 		}
 		pryOnce(t, w, scope)
-		w.events = nil
+		w.Events = nil
 	}
 }
 
-func pryOnce(t *testing.T, w *wsConn, scope auth.Scope) {
-	expect := func(allowed bool, a answer) {
+func pryOnce(t *testing.T, w *rpctest.Conn, scope auth.Scope) {
+	expect := func(allowed bool, a rpctest.Answer) {
 		if !allowed {
-			require.NotNil(t, a.Error, "scope %s: %s", scope, a.text)
-			require.Equal(t, "not_allowed", a.Error.Data.Reason, a.text)
+			require.NotNil(t, a.Error, "scope %s: %s", scope, a.Text)
+			require.Equal(t, "not_allowed", a.Error.Data.Reason, a.Text)
 		} else if a.Error != nil {
-			require.NotContains(t, []string{"not_allowed", "unauthenticated"}, a.Error.Data.Reason, "%s: %s", scope, a.text)
+			require.NotContains(t, []string{"not_allowed", "unauthenticated"}, a.Error.Data.Reason, "%s: %s", scope, a.Text)
 		}
 	}
 	for a := 1; a <= 3; a++ {
@@ -121,72 +116,62 @@ func pryOnce(t *testing.T, w *wsConn, scope auth.Scope) {
 			"order.amend": `,"id":3,"limit":"6"`, "order.cancel_all": `,"sym":"QQQ"`, "cancel_after": `,"seconds":0`,
 			"order.place": `,"sym":"QQQ","amount":"1","limit":"1"`,
 		} {
-			expect(mine, w.call(method, fmt.Sprintf(`{"account":"%d"%s}`, a, params)))
+			expect(mine, w.Call(method, fmt.Sprintf(`{"account":"%d"%s}`, a, params)))
 		}
 		for other := 1; other <= 3; other++ { // another account's ref under this account's id
 			id := fmt.Sprintf(`{"account":"%d","ref":"r%s-1"}`, a, secretOf(other))
 			if other != a && mine && scope.ActsFor(accountID(other)) {
-				expect(true, w.call("order.get", id))
+				expect(true, w.Call("order.get", id))
 			}
 		}
-		expect(mine, w.call("subscribe", fmt.Sprintf(`{"channels":["account.%d"]}`, a)))
-		expect(mine, w.call("subscribe", fmt.Sprintf(`{"channels":["account.%d"],"after":0}`, a)))
+		expect(mine, w.Call("subscribe", fmt.Sprintf(`{"channels":["account.%d"]}`, a)))
+		expect(mine, w.Call("subscribe", fmt.Sprintf(`{"channels":["account.%d"],"after":0}`, a)))
 	}
 	market := scope.Allows(auth.Market)
 	for method, params := range map[string]string{"symbols.list": `{}`, "book.get": `{"sym":"SPY"}`,
 		"trades.list": `{"sym":"SPY"}`, "subscribe": `{"channels":["book.SPY","book.SPY.100ms","orders.SPY","trades.SPY",` +
 			`"ticker.SPY","candles.SPY.1s"]}`} {
-		expect(market, w.call(method, params))
+		expect(market, w.Call(method, params))
 	}
-	expect(true, w.call("ping", `{}`))
-	expect(true, w.call("session.cancel_on_disconnect", `{"on":false}`))
+	expect(true, w.Call("ping", `{}`))
+	expect(true, w.Call("session.cancel_on_disconnect", `{"on":false}`))
 }
 
 // TestTokensOverWebSocket: without a token only ping is answered. A token is presented once per connection. An
 // invalid token ends the connection, and so does the revocation of its token, after which nothing more is sent.
 func TestTokensOverWebSocket(t *testing.T) {
-	raced(t)
 	t.Parallel()
-	flags, _ := dataFlags(t)
-	data := strings.TrimPrefix(flags[0], "--data=")
-	scope, err := auth.ParseScope("account:7")
-	require.NoError(t, err)
-	token, entry, err := auth.Add(data, scope, time.Time{}, "")
-	require.NoError(t, err)
-	admin := tokensOf(t, data, "admin")["admin"]
-	p := start(t, append(flags, "--auth")...)
-	x := dial(t, p.xml)
-	require.Contains(t, x.must(t, string(wire.AppendAuth(nil, admin))), "authorized")
-	require.NotContains(t, x.must(t, `<create><account id="7" balance="70"/><account id="8" balance="80"/>`+
-		`<symbol sym="SPY"/></create>`), "<error")
-	office := dialWS(t, p.http, admin)
-	office.must("order.place", `{"account":"8","sym":"SPY","amount":"1","limit":"1"}`)
-	office.must("order.get", `{"account":"8","id":1}`)
-	office.refused("unknown_order", "order.get", `{"account":"7","id":1}`)
+	s := start(t, 0, "account:7")
+	token := s.tokens["account:7"]
+	s.create(`<account id="7" balance="70"/><account id="8" balance="80"/><symbol sym="SPY"/>`)
+	office := rpctest.Dial(t, s.http, s.tokens["admin"])
+	office.Must("order.place", `{"account":"8","sym":"SPY","amount":"1","limit":"1"}`)
+	office.Must("order.get", `{"account":"8","id":1}`)
+	office.Refused("unknown_order", "order.get", `{"account":"7","id":1}`)
 
-	w := dialWS(t, p.http, "")
-	w.must("ping", `{}`)
-	for name := range described.At("operations") {
+	w := s.dial()
+	w.Must("ping", `{}`)
+	for name := range rpctest.Described.At("operations") {
 		if !strings.Contains(name, ".") || name == "auth" {
 			continue
 		}
-		w.refused("unauthenticated", name, `{}`)
+		w.Refused("unauthenticated", name, `{}`)
 	}
-	w.refused("unauthenticated", "subscribe", `{"channels":["book.SPY"]}`)
+	w.Refused("unauthenticated", "subscribe", `{"channels":["book.SPY"]}`)
 	require.Equal(t, map[string]any{"required": true, "scope": "account", "accounts": []any{"7"}},
-		w.must("auth", fmt.Sprintf(`{"token":%q}`, token)))
-	w.refused("already_authenticated", "auth", fmt.Sprintf(`{"token":%q}`, token))
-	require.Equal(t, "70", w.must("account.get", `{}`)["balance"], "its one account may be left out")
-	w.refused("not_allowed", "account.get", `{"account":"8"}`)
+		w.Must("auth", fmt.Sprintf(`{"token":%q}`, token)))
+	w.Refused("already_authenticated", "auth", fmt.Sprintf(`{"token":%q}`, token))
+	require.Equal(t, "70", w.Must("account.get", `{}`)["balance"], "its one account may be left out")
+	w.Refused("not_allowed", "account.get", `{"account":"8"}`)
 
-	liar := dialWS(t, p.http, "")
-	liar.refused("unauthenticated", "auth", fmt.Sprintf(`{"token":"%s"}`, token[:len(token)-4]+"0000"))
-	code, _ := liar.closed()
+	liar := s.dial()
+	liar.Refused("unauthenticated", "auth", fmt.Sprintf(`{"token":"%s"}`, token[:len(token)-4]+"0000"))
+	code, _ := liar.Closed()
 	require.Equal(t, 4001, code)
 
-	w.must("subscribe", `{"channels":["account.7","book.SPY"]}`)
-	require.NoError(t, auth.Revoke(data, entry.ID))
-	code, reason := w.closed()
+	w.Must("subscribe", `{"channels":["account.7","book.SPY"]}`)
+	require.NoError(t, auth.Revoke(s.data, s.grant(token).ID))
+	code, reason := w.Closed()
 	require.Equal(t, 4001, code)
 	require.Contains(t, reason, "token")
 }

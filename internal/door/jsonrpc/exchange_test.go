@@ -1,0 +1,230 @@
+package jsonrpc_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth"
+	"outcry/internal/door"
+	"outcry/internal/door/admin"
+	"outcry/internal/door/asof"
+	"outcry/internal/door/jsonrpc"
+	"outcry/internal/door/websocket"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/operate/settings"
+	"outcry/internal/postgres"
+	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/rpctest"
+	"outcry/internal/view/accounts"
+	"outcry/internal/view/market"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// patience is how long tests wait for an expected event. No result depends on its value.
+const patience = rpctest.Patience
+
+// server is an exchange in this process: an engine with its journal, tables and views, and the door over HTTP. What
+// needs a kill or a command line is tested in cmd/outcryd.
+type server struct {
+	t        *testing.T
+	http     string // address
+	data     string // directory of journal and tokens
+	sessions *door.Server
+	figures  *prometheus.Registry
+	tokens   map[string]string              // by scope; nil if no token is required
+	grant    func(token string) *auth.Grant // returns the grant of a token
+}
+
+// start starts a server that stops when the test ends. It closes connections that are silent for idle, if that is not
+// 0. If scopes are given, it requires tokens, and has one of each scope and of admin.
+func start(t *testing.T, idle time.Duration, scopes ...string) *server {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	s := &server{t: t, data: t.TempDir(), figures: prometheus.NewRegistry()}
+	tokens := s.newTokens(scopes, log)
+	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	tables := newTables(t, j, log)
+	running, end := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	t.Cleanup(func() {
+		end()
+		parts.Wait()
+	})
+	parts.Go(func() { assert.NoError(t, tables.projector.Run(running)) })
+	x := engine.New(engine.Options{Journal: j, State: exchange.NewState(), Projection: tables.projector,
+		History: tables.History})
+	t.Cleanup(x.Close)
+	view, feed := newViews(t, j, x, tables, log)
+	parts.Go(func() { view.Run(running) })
+	parts.Go(func() { feed.Run(running) })
+	if tokens != nil {
+		parts.Go(func() { tokens.Run(running) })
+	}
+
+	s.sessions = door.New(x, door.Options{IdleTimeout: idle, Tokens: tokens, View: view, Log: log})
+	m := websocket.NewMetrics()
+	s.figures.MustRegister(m)
+	sockets := websocket.NewServer(websocket.Options{IdleTimeout: func() time.Duration { return idle }, Log: log, Metrics: m})
+	nothing := func() {}
+	d := jsonrpc.NewDoor(jsonrpc.Options{Socket: sockets, Tokens: tokens,
+		Sessions: func() *door.Server { return s.sessions }, Why: func() error { return nil },
+		Feed: func() *market.Feed { return feed }, View: func() *accounts.View { return view },
+		History: func() asof.History { return tables }, Refused: nothing, Denied: nothing})
+	s.serve(d, tokens, log)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, errors.Join(s.sessions.Shutdown(ctx), sockets.Shutdown(ctx)))
+	})
+	return s
+}
+
+// newTokens makes the tokens of a server, or returns nil without scopes.
+func (s *server) newTokens(scopes []string, log *slog.Logger) *auth.Tokens {
+	if scopes == nil {
+		return nil
+	}
+	s.tokens = make(map[string]string)
+	for _, text := range append(scopes, "admin") {
+		scope, err := auth.ParseScope(text)
+		require.NoError(s.t, err)
+		s.tokens[text], _, err = auth.Add(s.data, scope, time.Time{}, "")
+		require.NoError(s.t, err)
+	}
+	tokens, err := auth.OpenTokens(s.data, log)
+	require.NoError(s.t, err)
+	s.grant = func(token string) *auth.Grant {
+		grant, err := tokens.Check(token)
+		require.NoError(s.t, err)
+		return grant
+	}
+	return tokens
+}
+
+// tables is the database of a server.
+type tables struct {
+	*postgres.History
+	projector *postgres.Projector
+}
+
+// WaitApplied implements asof.History.
+func (t tables) WaitApplied(ctx context.Context, seq uint64) error {
+	return t.projector.WaitApplied(ctx, seq)
+}
+
+// newTables returns an empty database and the projector of a journal.
+func newTables(t *testing.T, j *journal.Journal, log *slog.Logger) tables {
+	t.Helper()
+	url := pgtest.NewDatabase(t)
+	store, err := postgres.Open(t.Context(), url, log)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	require.NoError(t, store.SetJournal(t.Context(), j.ID(), settings.AckJournal))
+	history, err := postgres.OpenHistory(t.Context(), url, "")
+	require.NoError(t, err)
+	t.Cleanup(history.Close)
+	projector, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Log: log,
+		OnRetry: func() { t.Error("Postgres does not accept a batch") }})
+	require.NoError(t, err)
+	return tables{history, projector}
+}
+
+// newViews returns the views of a new journal, which the caller runs.
+func newViews(t *testing.T, j *journal.Journal, x *engine.Engine, from tables, log *slog.Logger) (
+	*accounts.View, *market.Feed,
+) {
+	t.Helper()
+	ofAccounts, err := j.NewReader(1)
+	require.NoError(t, err)
+	ofMarket, err := j.NewReader(1)
+	require.NoError(t, err)
+	view := accounts.NewView(accounts.Options{Records: ofAccounts, Limit: x.DurableSeq, Notify: j.Notify,
+		Fills: from.Fills, Log: log}, &exchange.Snapshot{})
+	feed := market.NewFeed(market.Options{Records: ofMarket, Limit: x.DurableSeq, Notify: j.Notify, Log: log,
+		Candles: from.Candles, Stored: from.projector.Applied}, &market.Snapshot{})
+	return view, feed
+}
+
+// serve serves HTTP until the test ends.
+func (s *server) serve(d *jsonrpc.Door, tokens *auth.Tokens, log *slog.Logger) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(s.t, err)
+	s.http = l.Addr().String()
+	h := admin.NewServer(admin.Options{WebSocket: d, Gatherer: s.figures, Tokens: tokens, Log: log,
+		Ready: func() error { return nil }, Started: func() error { return nil }, Refused: func() {}, Denied: func() {},
+		LogLevel: new(slog.LevelVar)})
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(l) }()
+	s.t.Cleanup(func() {
+		require.NoError(s.t, h.Close())
+		require.ErrorIs(s.t, <-served, http.ErrServerClosed)
+	})
+}
+
+// xml executes a frame of XML, as an operator, and returns its reply.
+func (s *server) xml(frame string) (reply string) {
+	s.t.Helper()
+	ctx := context.Background()
+	if s.tokens != nil {
+		ctx = auth.WithGrant(ctx, s.grant(s.tokens["admin"]))
+	}
+	err := s.sessions.Answer(ctx, door.Adapt(wire.XML{}), []byte(frame), func(xml []byte) { reply = string(xml) })
+	require.NoError(s.t, err)
+	return reply
+}
+
+// create executes the elements of a frame create, and demands success.
+func (s *server) create(elements string) {
+	s.t.Helper()
+	require.NotContains(s.t, s.xml("<create>"+elements+"</create>"), "<error")
+}
+
+// dial connects a client without a token.
+func (s *server) dial() *rpctest.Conn {
+	s.t.Helper()
+	return rpctest.Dial(s.t, s.http, "")
+}
+
+// figure returns the value of a metric of the door's connections.
+func (s *server) figure(name string) float64 {
+	s.t.Helper()
+	all, err := s.figures.Gather()
+	require.NoError(s.t, err)
+	for _, f := range all {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	require.Fail(s.t, "there is no metric "+name)
+	return 0
+}
+
+// accountID returns the id of an account.
+func accountID(n int) exchange.AccountID { return exchange.AccountID(strconv.Itoa(n)) }
+
+// TestTranscripts plays the transcripts of testdata/websocket.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	rpctest.Play(t, func(t *testing.T) *rpctest.Server {
+		s := start(t, 0)
+		return &rpctest.Server{HTTP: s.http, XML: s.xml}
+	})
+}
