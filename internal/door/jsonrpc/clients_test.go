@@ -139,7 +139,7 @@ func TestTickersAndCandlesTellTheNewest(t *testing.T) {
 // TestASnapshotInParts: the snapshot of an account with thousands of open orders is split into messages that are
 // small enough for any client.
 func TestASnapshotInParts(t *testing.T) {
-	budget.SkipRaced(t, "it is long and one client reads")
+	budget.SkipRaced(t, "it is long, and shorter tests use the same parts")
 	t.Parallel()
 	s := start(t, 0)
 	s.create(`<account id="1" balance="1000000"/><symbol sym="SPY"/>`)
@@ -186,6 +186,7 @@ func stateOf(e rpctest.Event) any { return e.Data["orders"].([]any)[0].(map[stri
 
 // TestManyRequestsUnderWay: a client sends thousands of requests before it reads, and all are answered in order.
 func TestManyRequestsUnderWay(t *testing.T) {
+	budget.SkipRaced(t, "it is long, and shorter tests use the same parts")
 	t.Parallel()
 	s := start(t, 0)
 	s.create(`<account id="1" balance="100000"/><symbol sym="SPY"/>`)
@@ -221,7 +222,7 @@ func TestManyRequestsUnderWay(t *testing.T) {
 // skip events; the close reason has the number of the last event that it was sent. A client that follows only a
 // book gets fewer, merged deltas instead. Neither delays other clients.
 func TestSlowReadersOverWebSocket(t *testing.T) {
-	budget.SkipRaced(t, "it places many thousands of orders")
+	budget.SkipRaced(t, "it is long, and shorter tests use the same parts")
 	t.Parallel()
 	s := start(t, 0)
 	s.create(`<account id="1" balance="100000000"/>` +

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/rpctest"
 )
 
@@ -34,6 +35,7 @@ func tokensOf(t *testing.T, data string, scopes ...string) map[string]string {
 // token, a client calls every method for every account and subscribes to every channel, repeatedly. What the token
 // does not allow is refused, and no message that the client receives contains anything private of other accounts.
 func TestNothingPrivateOfAnotherAccountIsSent(t *testing.T) {
+	budget.SkipRaced(t, "it is long, and shorter tests use the same parts")
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
