@@ -25,7 +25,8 @@ type hearer struct {
 }
 
 func hear(t *testing.T, address string, after float64) *hearer {
-	l := &hearer{t: t, w: rpctest.Dial(t, address, ""), book: rpctest.Book{T: t}, slow: rpctest.Book{T: t}, orders: rpctest.Orders{T: t}}
+	l := &hearer{t: t, w: rpctest.Dial(t, address, ""), book: rpctest.Book{T: t}, slow: rpctest.Book{T: t},
+		orders: rpctest.Orders{T: t}}
 	l.w.Must("subscribe", `{"channels":["book.SPY","book.SPY.100ms","orders.SPY","trades.SPY",`+
 		`"ticker.SPY","candles.SPY.1m"]}`)
 	params := `{"channels":["account.1"]}`

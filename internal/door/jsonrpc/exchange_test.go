@@ -82,7 +82,8 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	s.sessions = door.New(x, door.Options{IdleTimeout: idle, Tokens: tokens, View: view, Log: log})
 	m := websocket.NewMetrics()
 	s.figures.MustRegister(m)
-	sockets := websocket.NewServer(websocket.Options{IdleTimeout: func() time.Duration { return idle }, Log: log, Metrics: m})
+	sockets := websocket.NewServer(websocket.Options{IdleTimeout: func() time.Duration { return idle }, Log: log,
+		Metrics: m})
 	nothing := func() {}
 	d := jsonrpc.NewDoor(jsonrpc.Options{Socket: sockets, Tokens: tokens,
 		Sessions: func() *door.Server { return s.sessions }, Why: func() error { return nil },
