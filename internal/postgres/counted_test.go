@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/view/accounts"
 )
@@ -38,7 +40,7 @@ func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	const records = 2000
+	records := uint64(budget.Of(3000))
 	s, h := mustOpen(t, pgtest.NewDatabase(t)), newHistory(seed)
 	p := &passed{records: make(chan []byte, 1)}
 	v := accounts.NewView(accounts.Options{Records: p, Log: slog.New(slog.DiscardHandler)}, &exchange.Snapshot{})
@@ -53,7 +55,8 @@ func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 		<-ended
 	})
 	kinds, quiet := map[exchange.EventKind]int{}, 0
-	for b := newBatch(); h.seq < records || quiet == 0 && h.seq < 10*records; {
+	every := len(slices.Collect(exchange.EventKinds()))
+	for b := newBatch(); h.seq < records || (quiet == 0 || len(kinds) < every) && h.seq < 20_000; {
 		b.reset(h.seq)
 		e := h.next()
 		kinds[e.Kind]++

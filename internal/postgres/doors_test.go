@@ -22,11 +22,11 @@ func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
-	events := written(t, s, h, 1500)
+	events := written(t, s, h, budget.Of(4500))
 	asNinth(t, s)
 	s = mustReopen(t, s, url)
 	upgraded := uint64(len(events))
-	events = append(events, written(t, s, h, 700)...)
+	events = append(events, written(t, s, h, budget.Of(2100))...)
 
 	w := newDetailTwin()
 	for i := range events {

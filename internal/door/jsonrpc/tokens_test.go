@@ -153,7 +153,7 @@ func TestTokensOverWebSocket(t *testing.T) {
 
 	w := s.dial()
 	w.Must("ping", `{}`)
-	for name := range rpctest.Described.At("operations") {
+	for name := range rpctest.Described().At("operations") {
 		if !strings.Contains(name, ".") || name == "auth" {
 			continue
 		}

@@ -45,14 +45,16 @@ type received struct {
 	err  error
 }
 
-// Described is the description of all messages, docs/asyncapi.yaml.
-var Described = func() *asyncapi.Description {
+// Described returns the description of all messages, docs/asyncapi.yaml. Only tests that use it parse it: the test
+// program of cmd/outcryd starts itself several hundred times as outcryd, and a parse takes longer than the rest of its
+// initialization.
+var Described = sync.OnceValue(func() *asyncapi.Description {
 	d, err := asyncapi.Parse(docs.AsyncAPI)
 	if err != nil {
 		panic(err)
 	}
 	return d
-}()
+})
 
 // Dial connects to a server's HTTP side, with a token if it is not "".
 func Dial(t testing.TB, address, token string) *Conn {
@@ -112,7 +114,7 @@ func (w *Conn) readFor(d time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	require.NoError(w.t, Described.Check(w.kindOf(text), text))
+	require.NoError(w.t, Described().Check(w.kindOf(text), text))
 	if w.Inspect != nil {
 		w.Inspect(string(text))
 	}
@@ -255,7 +257,7 @@ func (w *Conn) ReadOrTimeout(d time.Duration) (string, error) {
 	select {
 	case r := <-w.incoming:
 		if r.err == nil {
-			r.err = Described.Check(w.kindOf(r.text), r.text)
+			r.err = Described().Check(w.kindOf(r.text), r.text)
 		}
 		return string(r.text), r.err
 	case <-time.After(d):

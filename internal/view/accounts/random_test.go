@@ -277,13 +277,15 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 // cost.
 func TestTheViewFollowsOrdersInParts(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine")
-	for _, order := range []exchange.Command{
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for _, order := range budget.Sample(seed, []exchange.Command{
 		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.IOC}},
 		{Terms: exchange.Terms{Side: exchange.Buy, STP: exchange.CancelOldest, Limit: 200e8}},
 		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.FOK, STP: exchange.CancelOldest,
 			Limit: 200e8}},
 		{Terms: exchange.Terms{Side: exchange.Buy, TIF: exchange.IOC, Limit: 100e8 + 1}, Shares: 7000e4},
-	} {
+	}) {
 		w, m, tw := newTrader(t, 1), new(memory), newTwin()
 		tw.named = true
 		v := newView(m, nil)
