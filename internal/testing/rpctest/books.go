@@ -15,7 +15,7 @@ import (
 // Book is a book that a client builds from the channel's messages.
 type Book struct {
 	T          testing.TB
-	Seq        float64
+	Seq        float64           // record of the newest message
 	Bids, Asks map[string]string // shares by price
 	More       bool              // the next message continues the last one
 }
@@ -74,7 +74,7 @@ func (b *Book) Checksum() uint32 {
 // Orders holds the open orders of a symbol, by id, which a client builds from the channel's messages.
 type Orders struct {
 	T       testing.TB
-	Seq     float64
+	Seq     float64 // record of the newest message
 	resting map[float64]*restingOrder
 }
 

@@ -204,7 +204,7 @@ func (w *Conn) Call(method, params string) Answer {
 	return a
 }
 
-// Must is call, but demands a result and returns it.
+// Must is Call, but demands a result and returns it.
 func (w *Conn) Must(method, params string) map[string]any {
 	w.t.Helper()
 	a := w.Call(method, params)
@@ -212,7 +212,7 @@ func (w *Conn) Must(method, params string) map[string]any {
 	return a.Result
 }
 
-// Refused is call, but demands an error with this reason.
+// Refused is Call, but demands an error with this reason, and returns its message.
 func (w *Conn) Refused(reason, method, params string) string {
 	w.t.Helper()
 	a := w.Call(method, params)
@@ -236,7 +236,8 @@ func (w *Conn) Event() (e Event) {
 	return m.Params
 }
 
-// ReadOrTimeout is readFor, but leaves the connection open if no message arrives.
+// ReadOrTimeout returns the next message, or an error if none arrives within d. The connection stays open. After its
+// first call, other methods must not read.
 func (w *Conn) ReadOrTimeout(d time.Duration) (string, error) {
 	if w.incoming == nil {
 		w.incoming = make(chan received)

@@ -98,7 +98,7 @@ func (s *story) run(lines []string) string {
 
 func (s *story) line(text string) { s.out.WriteString(text + "\n") }
 
-// Quiet is how long to wait for a message that must not arrive.
+// Quiet is how long tests wait for a message that must not arrive, and a rewritten transcript for a further message.
 const Quiet = 400 * time.Millisecond
 
 // receive appends the next want messages to the output or, while transcripts are being rewritten, all that arrive.
