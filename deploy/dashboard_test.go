@@ -168,7 +168,7 @@ func hasValue(found []series) bool {
 // metricName matches the names of metrics, ours and others, and of recorded series.
 var metricName = regexp.MustCompile(`\b(?:outcry|process|go)_[a-z0-9_]+|\binstance\w*:\w+:\w+|\bup\b`)
 
-// checkRules demands that each rule is evaluated without an error, that each recorded series exists, and that each
+// checkRules requires that each rule is evaluated without an error, that each recorded series exists, and that each
 // alert uses existing series, including those of a cluster.
 func (p *prometheus) checkRules(cluster *prometheus) {
 	t := p.t

@@ -35,7 +35,7 @@ var commands = []command{
 	{"faulty", "serve a small exchange with faults, to test what outcry-lab grade finds", runFaulty},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"readers", "measure what readers over WebSocket and idle connections cost the server", runReaders},
-	{"books", "keep local books and private feeds beside trading and kills, and prove that they are the exchange's",
+	{"books", "keep local books and private feeds during trading and kills, and prove that they match the exchange's",
 		runBooks},
 	{"mutation", "break promises in copies of the source and prove that the torture run and the tests detect it",
 		runMutation},

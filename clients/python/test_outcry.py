@@ -217,7 +217,7 @@ class TradingTest(unittest.TestCase):
         order = self.exchange.sell(self.seller, self.sym, 4, 7, ref="a:1")
         self.assertEqual(self.exchange.order(self.seller, self.sym, "-4.0", "7.00", ref="a:1"), order)
         self.assertEqual(order.ref, "a:1")
-        with self.assertRaisesRegex(outcry.Refused, "has used ref a:1 before, and not for this"):
+        with self.assertRaisesRegex(outcry.Refused, "has used ref a:1 before, for something else"):
             self.exchange.sell(self.seller, self.sym, 4, 8, ref="a:1")
         with self.assertRaisesRegex(outcry.Refused, "has a character other than"):
             self.exchange.sell(self.seller, self.sym, 4, 8, ref="a b")
@@ -544,7 +544,7 @@ class ConnectionTest(unittest.TestCase):
 
     def test_an_exchange_without_a_place_does_not_mean_the_token(self):
         frame = transactions("1", Query(7))
-        full = says(framed(b"<results><error>the exchange has 2 connections and takes no more; try again later (connection 3)"
+        full = says(framed(b"<results><error>the exchange has 2 connections and accepts no more; try again later (connection 3)"
                            b"</error></results>"), after=b"/>")
 
         def takes(peer, connection):
@@ -552,7 +552,7 @@ class ConnectionTest(unittest.TestCase):
             connection.sendall(framed(b"<results><authorized/></results>"))
             peer.read(connection, b"</transactions>")
             connection.sendall(framed(b'<results><error id="7">no</error></results>'))
-        with self.assertRaisesRegex(ConnectionError, "has 2 connections and takes no more"):
+        with self.assertRaisesRegex(ConnectionError, "has 2 connections and accepts no more"):
             self.exchange(full, token="t").connect()
         self.assertEqual(self.exchange(full, full, takes, token="t").retry(frame), (Refusal(Query(7), "no"),))
         unknown = framed(b"<results><error>unknown root element &lt;auth&gt;, only &lt;create&gt; are known</error></results>")

@@ -12,28 +12,28 @@ import (
 	"outcry/internal/lab/measure"
 )
 
-const benchText = `Opens accounts of its own and trades between them: a buy and a sell of one share in turn. They
-and their symbols stay.
+const benchText = `Opens accounts of its own and trades between them: buys and sells of one share alternate. The
+accounts and their symbols remain afterwards.
 
-Of an exchange with refs, as Outcry is, it asks for every order afterwards by its ref: none may be
-lost, and none done twice. Orders that broken connections leave without a reply are sent again
-under their ref, at another address of --addr if that takes orders now. The longest gap is the
-longest time without a reply to anybody. At a low --rate it is at least the time between two orders.
+If the exchange supports refs, as Outcry does, every order is queried by its ref afterwards: none may
+be lost or executed twice. Orders left without a reply by a broken connection are sent again with
+their ref, to another address of --addr if it accepts orders. The longest gap is the longest time
+in which no client got a reply. At a low --rate it is at least the time between two orders.
 
-Any other server of the protocol gets orders without refs, each in a frame of its own, in the
-server's habits: it may close after a reply, send none or a wrong length, want CR LF or the
-attribute account. These are found by probing, unless --profile says them. Afterwards up to
-10,000 orders are asked for. With --experiment it is sent what an earlier system of the protocol was
-measured with; the first line of the result says what a request is then. With --beside the same load
-goes in turns to that server, to an Outcry that is started for it, and to a server that only echoes.
+Any other server of the protocol gets orders without refs, one in each frame. The client adapts to
+the server's habits: it may close after a reply, send no length or a wrong one, or require CR LF or
+the attribute account. They are found by probing, unless --profile lists them. Afterwards up to 10,000
+orders are queried. With --experiment the load is that of a measurement of an earlier system of the
+protocol; the first line of the result says what a request is then. With --beside the same load is
+sent in turn to that server, to an Outcry that is started for it, and to an echo server.
 
-The exit status is 1 if an order is lost, doubled, refused or left without a reply.`
+The exit status is 1 if an order is lost, executed twice, refused or left without a reply.`
 
 // prepareBench declares the flags of the command bench run and returns the function that runs it.
 func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := measure.Options{Out: c.Stdout, Stderr: c.Stderr}
 	f.IntVar(&o.Connections, "connections", 4, "connections at once")
-	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection; 1 by default without refs")
+	f.IntVar(&o.Depth, "depth", 8, "unanswered orders on each connection; 1 by default without refs")
 	f.IntVar(&o.Rate, "rate", 0, "`orders` a second of all connections together; 0 is as many as possible")
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "how long orders are sent")
 	f.IntVar(&o.Orders, "orders", 1_000_000, "maximum number of orders to send")
@@ -42,9 +42,10 @@ func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		"`digits` that the ids of its accounts with refs begin with; runs at the same time need different ones")
 	f.BoolVar(&o.NoRefs, "no-refs", false, "send orders without refs, for a server that does not know them")
 	profile := f.String("profile", "", "`file` with a profile of outcry-lab grade, whose habits are not probed")
-	f.BoolVar(&o.Beside, "beside", false, "measure an Outcry and an echo server beside it, without refs")
-	f.IntVar(&o.Rounds, "rounds", 3, "how often each server is measured with --beside")
-	f.StringVar(&o.Program, "outcryd", "", "`program` of the Outcry beside; the outcryd next to this program if left out")
+	f.BoolVar(&o.Beside, "beside", false, "also measure an Outcry and an echo server, without refs")
+	f.IntVar(&o.Rounds, "rounds", 3, "how many times each server is measured with --beside")
+	f.StringVar(&o.Program, "outcryd", "", "`program` of the Outcry that --beside measures; the outcryd next to this "+
+		"program if left out")
 	f.StringVar(&o.Experiment, "experiment", "", "`name` of an experiment of an earlier system, instead of orders: "+
 		strings.Join(measure.Experiments(), ", "))
 	f.IntVar(&o.Requests, "requests", 0, "requests of each connection in an experiment; 0 for the original number")

@@ -142,7 +142,7 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 
 	stderr, status := class("9", "--cash=100")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, "account 7 already exists, and 0 of the others; nothing was changed")
+	require.Contains(t, stderr, "account 7 already exists, and 0 of the others exist too; nothing was changed")
 	require.NoFileExists(t, file)
 	listed, err := auth.List(data)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 
 	stderr, status = class("3", "--cash=100", "--first=10")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, file+" exists, for a class with 2 accounts, 10 to 11: give the same ones")
+	require.Contains(t, stderr, file+" is of a class with 2 accounts, 10 to 11: give the same numbers")
 	stderr, status = class("2", "--cash=101", "--first=10")
 	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, stderr, file+" is of a class that was opened with other cash or shares: give the same")
@@ -278,7 +278,7 @@ func TestWhatAClassIsToldIsChecked(t *testing.T) {
 		"3 --cash 1 --shares SPY":     `--shares: "SPY" is not SYM=N`,
 		"3 --cash 1 --shares SPY=0":   `--shares: "SPY=0": the number of shares must be positive`,
 		"3 --cash 1 --shares A-B=1":   "--shares: symbol",
-		"3 --cash 1 --shares A=1,A=2": "--shares: A is there twice",
+		"3 --cash 1 --shares A=1,A=2": "--shares: A is given twice",
 		"3 --cash 1 --first 0":        "--first 0: must be from 1",
 	} {
 		_, stderr, status := lab("", append([]string{"class", "new"}, strings.Fields(args)...)...)

@@ -23,7 +23,7 @@ func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := demo.Options{Report: c.Stdout}
 	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD",
 		"`symbols` to trade, separated by commas; the first is traded most")
-	f.Uint64Var(&o.Seed, "seed", 1, "number that the bots' decisions follow from")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the bots' decisions")
 	f.IntVar(&o.Rate, "rate", 100, "`orders` per second of all bots together")
 	f.IntVar(&o.Makers, "makers", 2, "market makers for each symbol")
 	f.IntVar(&o.Takers, "takers", 2, "takers for each symbol")

@@ -22,14 +22,14 @@ import (
 )
 
 const gradeText = `Plays some hundred cases of the protocol (docs/PROTOCOL.md, part one) against a server in
-any language, and says for each failure which rule is broken, what was sent, what came, and what
-was expected. How the server speaks (an attribute account, replies without a
-length, one frame a connection, …) is found out first, and costs only the case that is about it.
+any language, and reports for each failure which rule is broken, what was sent, what was received, and
+what was expected. First it finds out how the server deviates (an attribute account, replies without
+a length, one frame per connection, …); a deviation costs only the case that is about it.
 
-The server runs already (--addr), or outcry starts and kills it (--start, --compose), which the
-cases of durability need. A server that --start starts finds in PORT where to listen; with --addr
-it listens there, whatever PORT says. It gets a clean environment and limits of memory, processes
-and files; if outcry runs as root, the server runs as --user. On Linux nothing of it is left.
+The server runs already (--addr), or the program starts and kills it (--start, --compose), which the
+cases of durability need. A server started by --start must listen at the port in PORT; with --addr it
+listens there, whatever PORT says. It gets a clean environment and limits of memory, processes and
+files; if the program runs as root, the server runs as --user. On Linux, none of its processes survive.
 
 The exit status is 0 if the server was graded, 1 if the score is below --require, 2 for a wrong
 command line, profile or case, and 3 if the server never accepted a connection: its score is 0.`
@@ -72,16 +72,17 @@ func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 			"those already in --csv are skipped")
 	f.StringVar(&g.csv, "csv", "", "`file` for the scores of --many, a line for each group, and one for the total")
 	f.StringVar(&g.files.JSON, "json", "", "write the result to this `file` as JSON")
-	f.StringVar(&g.files.HTML, "html", "", "write a page to this `file`")
-	f.StringVar(&g.files.JUnit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
+	f.StringVar(&g.files.HTML, "html", "", "write an HTML page to this `file`")
+	f.StringVar(&g.files.JUnit, "junit", "", "write JUnit's XML to this `file`, with a suite for each group")
 	f.StringVar(&g.files.Gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
 	f.StringVar(&g.zip, "gradescope-zip", "",
 		"do not grade, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
 			"given here")
-	f.StringVar(&g.profile, "profile", "", "`file` in TOML with weights, habits of a class and times")
-	f.StringVar(&g.cases, "cases", "", "`directory` with cases that are added, or replace those of the same name")
-	f.Uint64Var(&g.seed, "seed", 1, "number that random orders follow from; overrides the profile's")
-	f.IntVar(&g.seconds, "time", 180, "how many `seconds` it may take once the server is ready; overrides the profile's")
+	f.StringVar(&g.profile, "profile", "", "`file` in TOML with weights, times and the habits of a class's servers")
+	f.StringVar(&g.cases, "cases", "", "`directory` with cases to add; they replace those of the same name")
+	f.Uint64Var(&g.seed, "seed", 1, "seed of the random orders; overrides the profile's")
+	f.IntVar(&g.seconds, "time", 180, "limit in `seconds` for the run, from when the server is ready; overrides the "+
+		"profile's")
 	f.Float64Var(&g.require, "require", 0, "least `score` for an exit status of 0")
 	f.BoolVar(&g.load, "load", false, "measure the throughput too, as a share of an echo server's on this machine")
 	return func([]string) error {
@@ -113,9 +114,9 @@ func (g *grading) check() error {
 	case servers == 0 && g.addr == "":
 		return cli.Usage("no server is named: --addr, --start, --compose or --many is needed")
 	case (g.compose == "") != (g.service == ""):
-		return cli.Usage("--compose and --service need each other")
+		return cli.Usage("--compose and --service must be given together")
 	case (g.many == "") != (g.csv == ""):
-		return cli.Usage("--many and --csv need each other")
+		return cli.Usage("--many and --csv must be given together")
 	case g.many != "" && g.addr != "":
 		return cli.Usage("--many cannot have --addr: each grade.sh listens at PORT")
 	case g.many != "" && (g.files != reports.Files{} || g.given("require")):
@@ -308,7 +309,7 @@ func (g *grading) runMany(o grade.Options) error {
 		fmt.Fprintf(g.stderr, "outcry-lab: %s has no grade.sh\n", printable.Text(name))
 	}
 	if s.Before > 0 {
-		fmt.Fprintf(g.stderr, "outcry-lab: %s in %s already\n", phrase.Number(s.Before, "server"), g.csv)
+		fmt.Fprintf(g.stderr, "outcry-lab: %s is already in %s\n", phrase.Number(s.Before, "server"), g.csv)
 	}
 	if errors.Is(err, target.ErrNotTried) {
 		return cli.Unchecked(err)

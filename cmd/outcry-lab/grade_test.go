@@ -29,8 +29,8 @@ func TestWhatAGradeIsToldIsChecked(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                         "no server is named: --addr, --start, --compose or --many is needed",
 		"--start x --compose y":                    "only one of --start, --compose and --many can be given",
-		"--compose y":                              "--compose and --service need each other",
-		"--many . ":                                "--many and --csv need each other",
+		"--compose y":                              "--compose and --service must be given together",
+		"--many . ":                                "--many and --csv must be given together",
 		"--many . --csv x --addr y":                "--many cannot have --addr",
 		"--many . --csv x --json y":                "--many cannot have --json",
 		"--addr localhost --user y":                "--user is for --start and --many",
@@ -193,7 +193,7 @@ func TestManyServersAreGradedOnce(t *testing.T) {
 	stdout, stderr, status = lab("", args...)
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "outcry-lab: 1 server in "+table+" already\n")
+	require.Contains(t, stderr, "outcry-lab: 1 server is already in "+table+"\n")
 }
 
 func TestAnAutograderIsWritten(t *testing.T) {

@@ -19,7 +19,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 const overviewText = `outcry-lab grades and measures servers of the protocol, and fills an exchange with traders.`
 
 const statusText = `
-The exit status is 0 if it is done, 1 if the exchange rejected it or something is wrong, 2 for
+The exit status is 0 for success, 1 if the exchange rejected the command or a check failed, 2 for
 a wrong command line, and 3 if there was no reply.
 `
 

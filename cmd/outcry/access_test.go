@@ -47,7 +47,7 @@ func TestTokensStepByStep(t *testing.T) {
 	t.Setenv("OUTCRY_CLIENT_KEY", mine.KeyFile)
 	_, said, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "2")
 	require.Equal(t, cli.ExitError, status, "at once, or the status is that of no reply")
-	require.Contains(t, said, "nothing has changed: no token was shown: this exchange takes <auth")
+	require.Contains(t, said, "nothing has changed: no token was presented: this exchange takes <auth")
 	require.Contains(t, said, "; give a token with --token-file\n")
 	trader, id := add("account:1") // while the exchange is running
 	as := func(file string, args ...string) (stdout, stderr string, status int) {

@@ -19,27 +19,27 @@ import (
 	"outcry/internal/process/version"
 )
 
-const backupText = `Writes the whole state of the exchange, with all of its history, into one file: as of one
-journal record, and including everything that was answered before the backup began. The
-exchange can go on trading.
+const backupText = `Writes the whole state of the exchange, with its full history, into one file: the state after one
+journal record, including everything that was answered before the backup began. The exchange
+can continue to trade.
 
 FILE must not exist yet. It gets its name once it is complete and on disk, and only its
-owner can read it. In it are every table of the database, and the file of the tokens. Not in
-it are the configuration, TLS keys, metrics, logs, what clients keep and, unless they are asked
-for, the keys of token add --hmac.`
+owner can read it. It contains every table of the database and the file of tokens. It does
+not contain the configuration, TLS keys, metrics, logs, or data of clients. The keys of
+token add --hmac are included only on request.`
 
 // prepareBackup declares the flags of the command backup and returns the function that runs it.
 func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := backup.TakeOptions{Program: version.String()}
 	where := cli.Locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute,
-		"how long Postgres may take to hold everything that was answered before the backup began")
+		"how long to wait until Postgres has everything that was answered before the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false,
-		"take what the database has, on a machine without the data directory: the newest records may be missing")
+		"back up what the database has, on a machine without the data directory: the newest records may be missing")
 	f.BoolVar(&o.WithSecrets, "with-secrets", false,
-		"take the keys of token add --hmac too, with their secrets: anyone who reads the backup can trade with them")
+		"include the keys of token add --hmac, with their secrets: anyone who reads the backup can trade with them")
 	memlimit.BytesVar(f, &o.BytesMax, "max-bytes", 0,
-		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
+		"maximum size of the backup, in `bytes`; if it would be larger, the backup fails and leaves no file; 0 for no limit")
 	return func(words []string) error {
 		at, err := where.Find()
 		if err != nil {

@@ -14,21 +14,20 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
-listed as well; one that --peers names and the cluster has not, or no more, is outside, and one
-that has not answered the leader lately is silent. The exit status is 1 if no node leads, if one
-that votes is silent, or if the digests of two nodes differ at the same record: then one of them
-is wrong.`
+const clusterStatusText = `Asks every address of --http. Nodes that one of them knows, but that were not asked, are
+listed as well. A node is outside if --peers names it but the cluster does not include it, and silent if
+it has not answered the leader lately. The exit status is 1 if no node leads, if a voting node is
+silent, or if the digests of two nodes differ at the same record: then one of them is wrong.`
 
-const clusterAddText = `The node is started first, with --join, the list of all nodes as --peers, and a
-directory that has no more than another node's tokens and hmac-keys. It learns until it has nearly
-everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; the same command
-continues with it.`
+const clusterAddText = `Start the node first, with --join, the list of all nodes as --peers, and a directory that
+contains nothing but another node's tokens and hmac-keys. The node receives records until it has
+nearly all, and then becomes a voter; outcry waits for that. Ctrl-C ends only the waiting, and the
+same command continues it.`
 
-const clusterReplaceText = `Its old directory never votes again. The node is started with --join and a directory
-that has no more than another node's tokens and hmac-keys, and learns until it has nearly
-everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; outcry cluster
-add continues with it.`
+const clusterReplaceText = `The node's old directory never votes again. Start the node with --join and a directory that
+contains nothing but another node's tokens and hmac-keys. It receives records until it has nearly
+all, and then becomes a voter; outcry waits for that. Ctrl-C ends only the waiting, and
+outcry cluster add continues it.`
 
 // Intervals and bounds for cluster changes.
 const (
@@ -227,7 +226,7 @@ func (n *nodeAnswer) row() []string {
 func nodeNumber(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil || n == 0 {
-		return 0, cli.Usage(fmt.Sprintf("%.64q is not the number of a node", word))
+		return 0, cli.Usage(fmt.Sprintf("%.64q is not a node number", word))
 	}
 	return n, nil
 }
@@ -319,7 +318,7 @@ func (o *operator) addMember(change string, words []string) error {
 			return err
 		}
 		if err := o.pause(); err != nil {
-			return fmt.Errorf("%w; node %d learns on: %w", err, what.Node, refused)
+			return fmt.Errorf("%w; node %d continues to learn: %w", err, what.Node, refused)
 		}
 	}
 }

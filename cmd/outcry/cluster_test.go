@@ -223,7 +223,7 @@ func TestAClusterIsChanged(t *testing.T) {
 	require.Equal(t, "node 2 leads now, in term 8\n", got)
 	_, said, status = outcry("", "cluster", "transfer", "x", "--http", all[1].addr)
 	require.Equal(t, cli.ExitUsage, status)
-	require.Contains(t, said, `"x" is not the number of a node`)
+	require.Contains(t, said, `"x" is not a node number`)
 }
 
 // TestANodeThatNeverComesIsNotWaitedForForEver: the wait for a silent node ends, and the wait for a node that

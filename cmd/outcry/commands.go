@@ -15,8 +15,8 @@ func commands() []cli.Command {
 }
 
 const refText = `
-What has a ref is done at most once, however often it is sent. Without --ref, outcry makes
-a new one, and sends the command again with it while the connection breaks.`
+A command with a ref is executed at most once, however often it is sent. Without --ref, outcry
+makes a new ref, and sends the command again with it if the connection breaks.`
 
 // tradeCommands returns the commands that use the XML port.
 func tradeCommands() []cli.Command {
@@ -29,8 +29,8 @@ func placeCommands() []cli.Command {
 		{Name: "account", Reaches: cli.XMLSide, Summary: "open an account, or show what it has",
 			Arguments: []cli.Argument{cli.AccountWord,
 				{Name: "BALANCE", Help: "opening balance in dollars, 0 or more; without it the account is shown", Optional: true}},
-			Text: `To open one needs a token of scope admin if the exchange demands tokens. What is held for
-open orders is shown beside what is free.` + refText,
+			Text: `Opening an account needs a token of scope admin if the exchange requires tokens. What is held
+for open orders is shown beside what is free.` + refText,
 			Examples: []string{"account 1 20000", "account 1"}, Prepare: trading(account, refOfNew)},
 		{Name: "symbol", Reaches: cli.EitherSide, Summary: "create a symbol, or change its rules",
 			Arguments: []cli.Argument{cli.SymWord}, Text: symbolText,
@@ -66,7 +66,7 @@ func orderCommands() []cli.Command {
 		{Name: "cancel", Reaches: cli.XMLSide, Summary: "cancel the open part of an order, or all orders",
 			Arguments: []cli.Argument{cli.AccountWord, {Name: "ORDER", Help: "number of the order; left out with --ref or --all",
 				Flag: "ref,all"}},
-			Text:     "Operators cancel all of any account with outcry cancel-all.",
+			Text:     "Operators can cancel all orders of any account with outcry cancel-all.",
 			Examples: []string{"cancel 1 2", "cancel --ref monday-1 1", "cancel --all 1"}, Prepare: cancel},
 		{Name: "cancel-after", Reaches: cli.XMLSide,
 			Summary:   "arm a dead man's switch: cancel all of an account's orders unless renewed in time",
@@ -77,7 +77,7 @@ func orderCommands() []cli.Command {
 			Arguments: []cli.Argument{cli.AccountWord, cli.OnlySym},
 			Examples:  []string{"orders 1", "orders 1 SPY"}, Prepare: listOrders},
 		{Name: "fills", Reaches: cli.XMLSide, Summary: "show the newest executions of an account",
-			Arguments: []cli.Argument{cli.AccountWord}, Text: "Up to 1,000, which are numbered 1, 2, 3 without a gap.",
+			Arguments: []cli.Argument{cli.AccountWord}, Text: "Shows up to 1,000 executions, numbered 1, 2, 3 without gaps.",
 			Examples: []string{"fills 1", "fills 1 --after 0"}, Prepare: listFills},
 	}
 }
@@ -88,22 +88,21 @@ func frameCommands() []cli.Command {
 		{Name: "send", Reaches: cli.XMLSide, Summary: "send the XML of a file as one frame, and print the reply",
 			Arguments: []cli.Argument{{Name: "FILE", Help: "file with the XML; - for standard input", File: true}},
 			Text: `After an exit status of 3 (no reply), send the file again only if everything in it has a ref:
-otherwise it may be done twice.`,
+otherwise it may be executed twice.`,
 			Examples: []string{"send frame.xml"}, Prepare: sendFile},
 	}
 }
 
-const amendText = `The amount is the new total, with what is executed already. A smaller amount at the same
-limit keeps the order's place. Anything else replaces the order by a new one, after those
-that are at its limit already.
+const amendText = `The amount is the new total, including the executed part. A smaller amount at the same limit
+keeps the order's place in the queue. Any other change replaces the order with a new one, which
+comes last at its limit.
 
-An amend is done at most once, however often it is sent: without --new-ref, outcry makes a
-new ref, and sends the amend again with it while the connection breaks.`
+An amend is executed at most once, however often it is sent: without --new-ref, outcry makes
+a new ref, and sends the amend again with it if the connection breaks.`
 
-const symbolText = `A symbol that exists stays as it is. With a flag, an operator changes the rules of one that
-exists, over the HTTP side; what no flag names stays as it is. A new tick is refused while
-an order rests at a limit that is not a multiple of it. Shares that are placed need not fit
-the lot.`
+const symbolText = `Without flags, a symbol that exists stays unchanged. With flags, an operator changes its rules
+over the HTTP side; rules that no flag names stay unchanged. A new tick is refused while an
+order rests at a limit that is not a multiple of it. Deposits need not be multiples of the lot.`
 
 // localCommands returns the commands that work on the exchange's machine.
 func localCommands() []cli.Command {
@@ -133,7 +132,7 @@ func localCommands() []cli.Command {
 			Examples: []string{"token list"}, Prepare: tokenList},
 		{Name: "token revoke", Summary: "revoke a token",
 			Arguments: []cli.Argument{{Name: "ID", Help: "middle part of the token, or the key, as token list shows it"}},
-			Text:      "A running exchange closes connections that have sent it within a second.",
+			Text:      "Within a second, a running exchange closes the connections that sent the token.",
 			Examples:  []string{"token revoke 0123456789abcdef"}, Prepare: tokenRevoke},
 	}
 }
@@ -144,15 +143,15 @@ func operateCommands() []cli.Command { return append(marketCommands(), customerC
 // marketCommands returns the commands for the exchange and its symbols.
 func marketCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "status", Reaches: cli.HTTPSide, Summary: "show how the exchange is doing",
+		{Name: "status", Reaches: cli.HTTPSide, Summary: "show the state of the exchange",
 			Text:     "The exit status is 1 while it accepts no orders, and if it cannot be reached.",
 			Examples: []string{"status"}, Prepare: onLeader((*operator).status)},
 		{Name: "halt", Reaches: cli.HTTPSide, Summary: "reject orders for a symbol from now on",
 			Arguments: []cli.Argument{cli.SymWord,
 				{Name: "REASON", Help: "up to 200 characters, which everyone can read", Optional: true, Many: true}},
 			Text: `Orders for the symbol are rejected, with the reason, until outcry resume. Cancels, queries
-and deposits work, and open orders keep their places. A symbol that is halted already stays
-so, for its first reason.`,
+and deposits work, and open orders keep their places. A symbol that is already halted
+keeps its first reason.`,
 			Examples: []string{"halt SPY news pending"}, Prepare: onLeader((*operator).halt)},
 		{Name: "resume", Reaches: cli.HTTPSide, Summary: "accept orders for a symbol again",
 			Arguments: []cli.Argument{cli.SymWord}, Text: "A symbol that is not halted stays as it is.",
@@ -165,19 +164,19 @@ func customerCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "cancel-all", Reaches: cli.HTTPSide, Summary: "cancel all open orders of an account",
 			Arguments: []cli.Argument{cli.AccountWord, cli.OnlySym},
-			Text: `All of them are canceled at one moment, or none if that is refused. The account can still
+			Text: `Either all of them are canceled at the same moment, or none. The account can still
 place new orders.`,
 			Examples: []string{"cancel-all 1", "cancel-all 1 SPY"}, Prepare: cancelAllOrders},
 		{Name: "block", Reaches: cli.HTTPSide, Summary: "reject orders of an account from now on, and cancel what is open",
 			Arguments: []cli.Argument{cli.AccountWord,
 				{Name: "REASON", Help: "up to 200 characters, which the account can read", Optional: true, Many: true}},
 			Text: `Orders and amends of the account are rejected, with the reason, until outcry unblock. Cancels
-and queries work. What the account has open is canceled right after.`,
+and queries work. Its open orders are canceled right afterwards.`,
 			Examples: []string{"block 1 suspected fraud"}, Prepare: onLeader((*operator).block)},
 		{Name: "unblock", Reaches: cli.HTTPSide, Summary: "accept orders of an account again",
 			Arguments: []cli.Argument{cli.AccountWord}, Text: "An account that is not blocked stays as it is.",
 			Examples: []string{"unblock 1"}, Prepare: onLeader((*operator).unblock)},
-		{Name: "limits", Reaches: cli.HTTPSide, Summary: "show or change what an account may order",
+		{Name: "limits", Reaches: cli.HTTPSide, Summary: "show or change the limits of an account's orders",
 			Arguments: []cli.Argument{cli.AccountWord},
 			Text:      "Limits that no flag names stay as they are, and so do open orders.",
 			Examples:  []string{"limits 1", "limits 1 --shares 1000 --open 50", "limits 1 --notional none"}, Prepare: limits},
@@ -191,7 +190,8 @@ func clusterCommands() []cli.Command {
 	optional := address
 	optional.Optional, optional.Help = true, optional.Help+"; unchanged if left out"
 	return []cli.Command{
-		{Name: "cluster status", Reaches: cli.HTTPSide, Summary: "show the nodes of a cluster, as each of them sees it",
+		{Name: "cluster status", Reaches: cli.HTTPSide, Summary: "show the nodes of a cluster, as each of them sees the " +
+			"cluster",
 			Text: clusterStatusText, Examples: []string{"cluster status --http a,b,c"},
 			Prepare: operation((*operator).clusterStatus)},
 		{Name: "cluster transfer", Reaches: cli.HTTPSide, Summary: "hand over the leadership",
@@ -207,7 +207,7 @@ func clusterCommands() []cli.Command {
 		{Name: "cluster replace", Reaches: cli.HTTPSide, Summary: "replace a node that has lost its disk",
 			Arguments: []cli.Argument{node, optional}, Text: clusterReplaceText,
 			Examples: []string{"cluster replace 3"}, Prepare: onLeader((*operator).replaceNode)},
-		{Name: "cluster rescue", Summary: "make a stopped node the first of a new cluster, or a server without one",
+		{Name: "cluster rescue", Summary: "make a stopped node the first of a new cluster, or a server without a cluster",
 			Arguments: []cli.Argument{node,
 				{Name: "DIR", Help: "its data directory; that of --data if left out", Optional: true, File: true}},
 			Text: clusterRescueText, Examples: []string{"cluster rescue 2 /var/lib/outcry",

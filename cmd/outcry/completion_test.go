@@ -145,7 +145,7 @@ func TestTheClientAndTheServerShareNoVariable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, strings.Join(c.Warnings, "\n"), "::malformed::")
 	for _, variable := range append([]string{cli.TokenVariable, cli.InsecureVariable}, values(cli.AccessVariables)...) {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is no setting")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is not a setting")
 	}
 }
 
@@ -159,7 +159,7 @@ func values(m map[string]string) (all []string) {
 // TestTheServersVariableIsHeededOnceMore: the client still uses the server's variable, with a warning, if its
 // own is not set.
 func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
-	const warning = "outcry: warning: OUTCRY_HTTP is the server's"
+	const warning = "outcry: warning: OUTCRY_HTTP is a setting of the server"
 	for _, c := range []struct {
 		own, old, line, want string
 		warned               bool

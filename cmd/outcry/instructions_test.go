@@ -40,7 +40,7 @@ func TestATradersDay(t *testing.T) {
 		{"amend 2 --ref second --limit 14 --new-ref third --full", "order 6 is replaced by order 7\n  open      30\n", 0},
 		{"amend 2 --ref second --limit 14 --new-ref third --full", "order 6 is replaced by order 7\n  open      30\n", 0},
 		{"amend 2 --ref second --limit 15 --new-ref third",
-			"error: account 2 has used ref third before, and not for this\n", 1},
+			"error: account 2 has used ref third before, for something else\n", 1},
 		{"query 2 6", "order 6\n  canceled  30  T\n  replaced  by order 7\n", 0},
 		{"query 2 --ref second", "order 7\n  open      30\n", 0},
 		{"amend 2 4 --amount -5 --limit 10.5", "order 4 is replaced by order 8\n", 0},

@@ -19,7 +19,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 const overviewText = `outcry talks to an exchange, and looks after its data.`
 
 const statusText = `
-The exit status is 0 if it is done, 1 if the exchange rejected it or something is wrong, 2 for
+The exit status is 0 for success, 1 if the exchange rejected the command or a check failed, 2 for
 a wrong command line, and 3 if there was no reply.
 
 In a script, give each order a ref of its own (outcry buy --ref R …) and retry while the exit

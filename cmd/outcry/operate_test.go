@@ -68,8 +68,8 @@ func TestAnOperatorsNight(t *testing.T) {
 
 	got, _, _ = outcry("", "journal", data)
 	require.Contains(t, got, `9 T symbol SPY halted: news is out
-10 T all of account 1 canceled; order 3, 3 QQQ were open
-11 T all of account 1 canceled; order 1, 100 SPY were open; order 2, 0.5 SPY were open
+10 T all orders of account 1 canceled; order 3, 3 QQQ were open
+11 T all orders of account 1 canceled; order 1, 100 SPY were open; order 2, 0.5 SPY were open
 12 T symbol QQQ halted: 
 13 T symbol QQQ resumed
 `)

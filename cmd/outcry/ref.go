@@ -58,5 +58,6 @@ func unanswered(err error, command api.Command) error {
 	case ref == "":
 		return cli.NoAnswer(err)
 	}
-	return cli.NoAnswer(fmt.Errorf("%w; retry with %s %s, now or later: it is done at most once", err, name, ref))
+	return cli.NoAnswer(fmt.Errorf("%w; retry with %s %s, now or later: the command is executed at most once", err, name,
+		ref))
 }

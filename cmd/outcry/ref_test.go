@@ -120,7 +120,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		{1, "sell 1 SPY 300 5", "order 1 sells 300 SPY at 5\n", "sent_again=1", cli.ExitOK},
 		{1000, "--timeout=300ms sell --ref mine 1 SPY 200 6", "", "whether it was done is unknown: ", cli.ExitNoAnswer},
 		{0, "sell --ref mine 1 SPY 200 6", "order 2 sells 200 SPY at 6\n", "", cli.ExitOK},
-		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, and not for this\n", "",
+		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, for something else\n", "",
 			cli.ExitError},
 		{0, "query --ref mine 1", "order 2\n  open      200\n", "", cli.ExitOK},
 		{0, "query --ref other 1", "error: account 1 has no order with ref other\n", "", cli.ExitError},
@@ -136,7 +136,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		require.Equal(t, step.status, status, step.args)
 		require.Contains(t, stderr, step.stderr, step.args)
 		if step.losing == 1000 {
-			require.Contains(t, stderr, "; retry with --ref mine, now or later: it is done at most once\n")
+			require.Contains(t, stderr, "; retry with --ref mine, now or later: the command is executed at most once\n")
 		}
 	}
 }
@@ -167,8 +167,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, cli.ExitNoAnswer, status)
 	require.Empty(t, got)
 	require.Contains(t, stderr,
-		"refused when it was sent again; whether it was done before is unknown: not now; "+
-			"retry with --ref r, now or later: it is done at most once")
+		"refused when it was sent again; whether the first attempt was executed is unknown: not now; "+
+			"retry with --ref r, now or later: the command is executed at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, cli.ExitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
@@ -221,5 +221,5 @@ func TestATokenStaysOnThisMachine(t *testing.T) {
 	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")
 	require.Equal(t, cli.ExitError, status)
 	require.Equal(t,
-		"outcry: 192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine\n", stderr)
+		"outcry: 192.0.2.1:1: the token was not sent: the connection to another machine is not encrypted\n", stderr)
 }

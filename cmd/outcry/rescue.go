@@ -16,15 +16,15 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-const clusterRescueText = `For when the majority of the nodes is lost for good. Take the node that knows most (the
-record of cluster status, or of this command), stop it, and be sure that no other node of the
-old cluster ever starts again: it would be a second exchange. The node becomes the first and only
-member of a new cluster, with everything that its journal and its part of Raft's log have. Records
-that only the other nodes had are lost, although clients may have had replies to them. Nothing is
-deleted: the old log is set aside.
+const clusterRescueText = `Use this when the majority of the nodes is lost for good. Take the node with the highest
+record (see cluster status, or the output of this command), stop it, and make sure that no other
+node of the old cluster ever starts again: it would be a second exchange. The node becomes the
+first and only member of a new cluster, with everything in its journal and its part of Raft's log.
+Records that only the other nodes had are lost, although clients may have had replies to them.
+Nothing is deleted: the old log is set aside.
 
-Then start it with itself as the only one of --peers, and add other nodes, with empty
-directories. With --alone it becomes a server without a cluster instead.`
+Then start the node with only itself in --peers, and add other nodes, with empty directories. With
+--alone it becomes a server without a cluster instead.`
 
 // prepareRescue declares the flags of the command cluster rescue and returns the function that runs it.
 func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
@@ -41,7 +41,7 @@ func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		}
 		node, err := strconv.ParseUint(words[0], 10, 64)
 		if err != nil || node == 0 {
-			return cli.Usage(fmt.Sprintf("%s is not the number of a node, which is 1 or more", words[0]))
+			return cli.Usage(fmt.Sprintf("%s is not a node number, which is 1 or more", words[0]))
 		}
 		return rescue(at.Data, node, *address, *alone, c.Stdout)
 	}
@@ -106,7 +106,7 @@ func addressOf(dir string, node uint64) (string, error) {
 }
 
 func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {
-	fmt.Fprintf(w, "rescued  %s, as of record %d; its part of Raft's log had %d that its journal had not\n", what, o.Last,
+	fmt.Fprintf(w, "rescued  %s, as of record %d; %d of its records were in Raft's log only\n", what, o.Last,
 		o.Taken)
 	if !o.Alone {
 		fmt.Fprintf(w, "LOST     records after %d, if another node had any; clients may have had replies to them\n", o.Last)

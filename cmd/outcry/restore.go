@@ -14,9 +14,9 @@ import (
 	"outcry/internal/process/progress"
 )
 
-const restoreText = `Restores what outcry backup has written, into an empty directory and an empty database. It
-reads the whole file before it changes anything, and compares the state at the end. If it is
-interrupted, outcryd refuses to start there; run it again.
+const restoreText = `Restores a backup into an empty directory and an empty database. It reads the
+whole file before it changes anything, and compares the state at the end. If it is interrupted,
+outcryd refuses to start there; run it again.
 
 EVERYTHING AFTER THE BACKUP'S RECORD IS LOST, unless the journal of the exchange survived and
 reaches back to the backup: name it with --journal, and nothing is lost.`
@@ -31,7 +31,7 @@ func prepareRestore(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	check := f.Bool("check", false, "only read the file, and report whether it is complete and what is in it")
 	f.StringVar(&o.Journal, "journal", "", "`directory` of the original journal, whose later records are kept too")
 	memlimit.BytesVar(f, &o.SegmentBytes, "segment", 64<<20,
-		"size of the new journal's first segment, in `bytes`, as outcryd has it")
+		"size of the new journal's first segment, in `bytes`; use the value of outcryd's --segment")
 	return func(words []string) error {
 		at, err := where.Find()
 		if err != nil {
@@ -75,7 +75,8 @@ func checkBackup(path string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "backup   %s is whole: version %d of the schema, of Postgres %s, written by %s\n", path, h.Schema,
+	fmt.Fprintf(stdout, "backup   %s is complete: version %d of the schema, of Postgres %s, written by %s\n", path,
+		h.Schema,
 		h.Postgres, h.Program)
 	fmt.Fprintf(stdout, "taken    %s, of the exchange with the journal %s\n", h.Taken.Format(time.RFC3339), h.Journal)
 	for _, table := range t.Tables {
@@ -92,7 +93,7 @@ func checkBackup(path string, stdout, stderr io.Writer) error {
 func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) {
 	h := r.Header
 	if r.Finished {
-		fmt.Fprintln(stdout, "An earlier restore had done everything; it is finished now.")
+		fmt.Fprintln(stdout, "An earlier restore was complete except for its last step; it is finished now.")
 	}
 	fmt.Fprintf(stdout, "restored %s, taken %s, into %s\n", o.File, h.Taken.Format(time.RFC3339), o.Data)
 	if !r.Compared {
@@ -119,7 +120,7 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	if r.Journal != "" {
 		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start replays. Order ids that are not in\n",
 			phrase.Number(int(r.Last-h.Seq), "record"))
-		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
+		fmt.Fprintf(stdout, "         it are not used again: the next order is %d.\n", r.NextOrder)
 		return
 	}
 	since := "since " + r.Since.Format(time.RFC3339)
@@ -127,7 +128,7 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 		since = "at any time"
 	}
 	fmt.Fprintf(stdout,
-		"LOST     everything that the exchange answered after record %d. Tell those who trade: their orders,\n", h.Seq)
+		"LOST     everything that the exchange answered after record %d. Tell the traders: their orders,\n", h.Seq)
 	fmt.Fprintf(stdout, "         executions and cancels %s may be missing here. Their order ids are not\n", since)
-	fmt.Fprintf(stdout, "         given out again: the next order is %d.\n", r.NextOrder)
+	fmt.Fprintf(stdout, "         used again: the next order is %d.\n", r.NextOrder)
 }

@@ -222,14 +222,14 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again",
 		append(again, "--journal="+l.data, file)...)
 	stdout := must(t, append(again, byAnotherName)...)
-	require.Contains(t, stdout, "An earlier restore had done everything")
+	require.Contains(t, stdout, "An earlier restore was complete except for its last step")
 	require.Contains(t, stdout, "TOKENS   are those of T: tokens revoked since are valid again.")
 	require.Contains(t, stdout, "LOST     everything")
 
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), l.data
 	killedRestore(t, o, committed+1) // this step copies the journal as well
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, file)
-	require.Contains(t, stdout, "An earlier restore had done everything")
+	require.Contains(t, stdout, "An earlier restore was complete except for its last step")
 	require.Contains(t, stdout, "tokens   are those of "+l.data+"/tokens\n")
 	require.Contains(t, stdout, "journal  0 records after the backup, ")
 	require.NotContains(t, stdout, "LOST")

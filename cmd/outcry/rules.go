@@ -38,11 +38,11 @@ func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 // limits declares the flags of the command limits and returns the function that runs it.
 func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.AccountRules
-	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
-	f.StringVar(&to.Notional, "notional", "", "`dollars` that an order may be worth at most, or none")
-	f.StringVar(&to.Open, "open", "", "open `orders` at most, or none")
-	f.StringVar(&to.STP, "stp", "", "`order` to cancel rather than to trade with the account itself, where it does not "+
-		"say so: newest, oldest, both or none")
+	f.StringVar(&to.Shares, "shares", "", "maximum `shares` of an order, or none")
+	f.StringVar(&to.Notional, "notional", "", "maximum notional of an order in `dollars`, or none")
+	f.StringVar(&to.Open, "open", "", "maximum number of open `orders`, or none")
+	f.StringVar(&to.STP, "stp", "", "which `order` to cancel when two orders of the account match, unless the order says "+
+		"which: newest, oldest, both or none")
 	change := onLeader(func(o *operator, words []string) error { return o.setLimits(words[0], to) })(f, c)
 	return func(words []string) error {
 		if err := noneEmpty(f, "shares", "notional", "open", "stp"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-const tokenAddText = `Works on the data directory of an exchange with --auth, which knows the token within a second.
+const tokenAddText = `Works on the data directory of an exchange with --auth, which accepts the token within a second.
 Prints the token, which cannot be shown again.
 
 SCOPE is what the token is for:
@@ -21,7 +21,7 @@ SCOPE is what the token is for:
   operate       as read; halt, resume, cancel for others, log level, profiles
   admin         everything, also <create>
   health        /healthz and /readyz only
-With --hmac in the place of --scope it makes a key for one account, for the Binance-shaped door, and prints it
+With --hmac instead of --scope it makes a key for one account, for the Binance-shaped door, and prints it
 and its secret on one line. The server must know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
@@ -31,7 +31,7 @@ func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	scope := f.String("scope", "", "`scope`: what the token is for")
 	hmac := f.String("hmac", "", "`account` for which a key that signs requests is made")
 	expires := f.String("expires", "", "`when` it expires; empty for never")
-	note := f.String("note", "", "`text` for people, such as whose it is")
+	note := f.String("note", "", "`text` for people, such as the owner's name")
 	return func([]string) error {
 		if *hmac != "" {
 			if *scope != "" {

@@ -132,7 +132,8 @@ func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
 				return api.Command{}, err
 			}
 			if shares.Sign() <= 0 {
-				return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares must be positive; %s says the side",
+				return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares must be positive; %s already gives the "+
+					"side",
 					side, words[2], side)
 			}
 			var limit api.Decimal
@@ -149,19 +150,21 @@ func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
 
 // declareInstructions adds the flags for an order's instructions.
 func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
-	f.BoolVar(&o.Market, "market", false, "execute at the best prices there are, up to LIMIT if it is given")
-	f.Func("tif", "`time` in force: GTC stays open, IOC is canceled as far as it does not execute at once, FOK executes "+
-		"whole and at once or is rejected", oneOf(&o.TIF, api.GTC, api.IOC, api.FOK))
+	f.BoolVar(&o.Market, "market", false, "execute at the best available prices, up to LIMIT if it is given")
+	f.Func("tif", "`time` in force: GTC stays open, of an IOC the part that does not execute at once is canceled, FOK "+
+		"executes "+
+		"completely at once or is rejected", oneOf(&o.TIF, api.GTC, api.IOC, api.FOK))
 	f.BoolVar(&o.Post, "post", false, "reject the order if it would execute at once")
-	f.Func("stp", "`order` to cancel rather than to trade with the account itself: newest, oldest or both",
+	f.Func("stp", "which `order` to cancel when two orders of the account match: newest, oldest or both",
 		oneOf(&o.STP, api.CancelNewest, api.CancelOldest, api.CancelBoth))
-	f.BoolFunc("cod", "cancel what is open when the connection ends, as it does with this command", func(s string) error {
-		yes, err := strconv.ParseBool(s)
-		if o.COD = api.Stays; yes {
-			o.COD = api.Cancels
-		}
-		return err
-	})
+	f.BoolFunc("cod", "cancel the open part when the connection ends, as it does after this command",
+		func(s string) error {
+			yes, err := strconv.ParseBool(s)
+			if o.COD = api.Stays; yes {
+				o.COD = api.Cancels
+			}
+			return err
+		})
 	declareReport(f, o)
 }
 
@@ -244,7 +247,7 @@ func cancelAfter(words []string) (api.Command, error) {
 
 // listFills declares the flags of the command fills and returns the function that runs it.
 func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
-	after := f.Uint64("after", 0, "`number` of the fill after which they begin, 0 for the first; the newest if left out")
+	after := f.Uint64("after", 0, "show the fills after this `number`, 0 for the first ones; the newest ones if left out")
 	return trading(func(words []string) (api.Command, error) {
 		if !cli.IsGiven(f, "after") {
 			return api.ListFills(words[0], api.Newest), nil
@@ -272,7 +275,7 @@ func orderID(words []string) (api.OrderID, error) {
 	}
 	id, err := strconv.ParseUint(words[1], 10, 63)
 	if err != nil || id == 0 {
-		return 0, fmt.Errorf("%.64q is not the number of an order", words[1])
+		return 0, fmt.Errorf("%.64q is not an order number", words[1])
 	}
 	return api.OrderID(id), nil
 }

@@ -10,12 +10,12 @@ import (
 	"outcry/internal/process/child"
 )
 
-const tryText = `Three nodes on this machine, to see what a cluster does; real ones run on three machines. Kill
-the one that leads (kill -9 with the pid that is printed): another one leads, and the killed
-one is started again. Their data stays in --dir, and the next run continues with it.
+const tryText = `Runs three nodes on this machine, to show what a cluster does; real nodes run on three machines.
+Kill the leader (kill -9 with the printed pid): another node takes over, and the killed node is
+started again. Their data stay in --dir, and the next run continues with them.
 
 Node 1 has the ports after --base-port: XML, HTTP, and for the other nodes; node 2 has the next
-three, and so on. It runs until Ctrl-C; the nodes end with it.`
+three, and so on. The cluster runs until Ctrl-C; the nodes end with it.`
 
 // tryPortMax is the largest --base-port of cluster try.
 const tryPortMax = 65535 - trial.Ports

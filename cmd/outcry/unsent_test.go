@@ -90,7 +90,7 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 		{"an end before the answer to the token", hangUp, "--token-file=TOKEN", "EOF", cli.ExitNoAnswer},
 		{"no answer to the token in time", wait, "--timeout=300ms --token-file=TOKEN", "deadline exceeded", cli.ExitNoAnswer},
 		{"too many connections",
-			answering("the exchange has 2 connections and takes no more; try again later (connection 3)"),
+			answering("the exchange has 2 connections and accepts no more; try again later (connection 3)"),
 			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", cli.ExitNoAnswer},
 		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ",
 			cli.ExitError},

@@ -9,10 +9,10 @@ import (
 	"outcry/internal/process/progress"
 )
 
-const verifyText = `No exchange may be running on them, except with --live. Nothing is changed. The whole history is
-executed again, and compared with the tables.
+const verifyText = `The exchange must not be running, except with --live. Nothing is changed. The whole history is
+executed again, and the result is compared with the tables.
 
-With --live the exchange may go on trading, also as any node of a cluster. What is verified is
+With --live the exchange may continue to trade, also as a node of a cluster. What is verified is
 one snapshot of the database, as of the record that "state" names, and the journal up to there.
 
 The exit status is 0 if everything is right, 1 if something is wrong, and 2 if it could not be

@@ -111,7 +111,8 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	stdout, stderr, status := l.verified()
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Regexp(t,
-		`a crash left \d+ bytes at offset \d+ of \S+\.seg, which no reply revealed and a start removes: ok`, stdout)
+		`a crash left \d+ bytes at offset \d+ of \S+\.seg, which belong to no reply and are removed at the next start: ok`,
+		stdout)
 	require.Contains(t, stdout, fmt.Sprintf("; later ones replayed: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
@@ -168,7 +169,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	stdout, stderr, status := l.verified()
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Contains(t, stdout,
-		fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say: ok",
+		fmt.Sprintf("; records before %d are of an older version, and are checked only against its tables: ok",
 			l.last.Seq+1))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
@@ -181,7 +182,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 		{`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`,
 			`history: orders, id \d+: executed is`},
 		{`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`,
-			`history: execution_log, order_id \d+, n 1: it says`},
+			`history: execution_log, order_id \d+, n 1: the row has`},
 		{`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`,
 			`history: order_log, id \d+: it is of record 3, .* older than the history`},
 		{`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ` +

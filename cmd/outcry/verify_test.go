@@ -184,15 +184,15 @@ var harms = []struct{ name, sql, check, want string }{
 	{"an execution's price",
 		`UPDATE execution_log SET price = price + 1 WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ` +
 			`ORDER BY 1, 2 LIMIT 1)`,
-		"history", `execution_log, order_id \d+, n 1: it says .+ at .+; the book fills .+ at`},
+		"history", `execution_log, order_id \d+, n 1: the row has .+ at .+, but the book fills .+ at`},
 	{"an execution's shares",
 		`UPDATE execution_log SET shares = shares - 1 WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ` +
 			`ORDER BY 1 DESC, 2 LIMIT 1)`,
-		"history", `execution_log, order_id \d+, n 1: it says`},
+		"history", `execution_log, order_id \d+, n 1: the row has`},
 	{"an execution gone",
 		`DELETE FROM execution_log WHERE (order_id, n) = (SELECT order_id, max(n) FROM execution_log GROUP BY 1 ` +
 			`ORDER BY 1 LIMIT 1)`,
-		"history", `execution_log, order_id \d+, n \d+: it says nothing; the book fills`},
+		"history", `execution_log, order_id \d+, n \d+: the row has nothing, but the book fills`},
 	{"an execution in the middle gone",
 		`DELETE FROM execution_log WHERE (order_id, n) = (SELECT order_id, 1 FROM execution_log WHERE n = 2 ` +
 			`ORDER BY 1 LIMIT 1)`,
@@ -231,9 +231,9 @@ var harms = []struct{ name, sql, check, want string }{
 		"history", `(execution_log, order_id \d+, n \d+: there is no|_log, .*no row is of record)`},
 	{"an order's amount of nothing", `UPDATE order_log SET amount = 0 WHERE id = 1`, "history",
 		`order_log, id 1: .*order 1: buy 0 at`},
-	{"an account gone", `DELETE FROM accounts WHERE id = '5'`, "history", `it is of record 6, and no row is of record 5`},
+	{"an account gone", `DELETE FROM accounts WHERE id = '5'`, "history", `it is of record 6, but no row is of record 5`},
 	{"a cancel gone", `DELETE FROM cancel_log WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history",
-		`it is of record \d+, and no row is of record \d+`},
+		`it is of record \d+, but no row is of record \d+`},
 	{"a cancel's shares",
 		`UPDATE cancel_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history",
 		`cancel_log, order_id \d+: .* were canceled`},
@@ -241,11 +241,11 @@ var harms = []struct{ name, sql, check, want string }{
 		(SELECT id FROM order_log WHERE seq = (SELECT applied_seq FROM exchange_state));
 		DELETE FROM order_log WHERE seq = (SELECT applied_seq FROM exchange_state);
 		DELETE FROM cancel_log WHERE seq = (SELECT applied_seq FROM exchange_state)`,
-		"history", `exchange_state, applied_seq: it is \d+, and no table has a row of record \d+`},
+		"history", `exchange_state, applied_seq: it is \d+, but no table has a row of record \d+`},
 	{"the newest time", `UPDATE exchange_state SET time_ns = time_ns - 1000000000`, "history",
-		`exchange_state, time_ns: it is \d+, and record \d+ has the time \d+`},
+		`exchange_state, time_ns: it is \d+, but record \d+ has the time \d+`},
 	{"a row of a record that is not applied", `UPDATE exchange_state SET applied_seq = applied_seq - 1`, "history",
-		`it is of record \d+, and the tables include only those up to`},
+		`it is of record \d+, but the tables include only those up to`},
 	{"an open order gone", `DELETE FROM resting_orders WHERE id = (SELECT min(id) FROM resting_orders)`, "history",
 		`resting_orders: .*order \d+ is missing: it should have account`},
 	{"an open order's shares",
@@ -311,9 +311,9 @@ var harms = []struct{ name, sql, check, want string }{
 		WHERE (account, last) = (SELECT account, max(last) FROM fill_log WHERE account = '3' GROUP BY 1)`, "history",
 		`fill_log, account 3: its rows end`},
 	{"another ref than the order's", `UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "history",
-		`order_log, id \d+: its ref is "\w{16}", and that of its record "x"`},
+		`order_log, id \d+: its ref is "\w{16}", but that of its record is "x"`},
 	{"a ref gone that the order has", `DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "history",
-		`order_log, id \d+: its ref is "\w{16}", and that of its record ""`},
+		`order_log, id \d+: its ref is "\w{16}", but that of its record is ""`},
 	{"another ref", `UPDATE order_log SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs);
 		UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "records",
 		`order_log, id \d+: it says .*; ref x \(time [\d.]+\); journal record \d+ says .*; ref \w{16} \(time`},

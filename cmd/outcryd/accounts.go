@@ -61,7 +61,8 @@ func (s *server) runFollowers() {
 
 // watchView adds the metrics of the view of accounts, which are read at each scrape.
 func (m *metrics) watchView(v *accounts.View, j *journal.Journal) {
-	m.gauge("outcry_account_view_up", "1 while accounts can ask about themselves, 0 after the view of them has failed.",
+	m.gauge("outcry_account_view_up", "1 while queries about accounts are answered, 0 after the view of accounts has "+
+		"failed.",
 		func() float64 { return oneIf(v.Err() == nil) })
 	m.gauge("outcry_account_view_lag_records", "Journal records that the view of accounts does not include yet.",
 		func() float64 {

@@ -78,7 +78,7 @@ func (p *tab) hear(event any) {
 	p.complaints = append(p.complaints, text)
 }
 
-// quiet demands that the browser has not complained: no error, no warning, no violation of the content security policy.
+// quiet requires that the browser reported no error, no warning and no violation of the content security policy.
 func (p *tab) quiet() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -505,7 +505,7 @@ func TestThePageHasANameForEverything(t *testing.T) {
 	p.hasNames(had...)
 }
 
-// hasNames demands that the page has elements of the roles had, and that every element of a role in named has a name.
+// hasNames requires that the page has elements of the roles had, and that every element of a role in named has a name.
 func (p *tab) hasNames(had ...string) {
 	t := p.t
 	t.Helper()

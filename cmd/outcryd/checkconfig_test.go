@@ -16,7 +16,7 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould breaks each file in turn, and demands that --check-config
+// TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould breaks each file in turn, and requires that --check-config
 // and a start report the same.
 func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
 	authority := certtest.NewAuthority(t)

@@ -299,7 +299,7 @@ func (r *retrying) more(t *testing.T, n int64) {
 	}
 }
 
-// end stops the clients, and demands that each ref names exactly one order on each node.
+// end stops the clients, and requires that each ref names exactly one order on each node.
 func (r *retrying) end(t *testing.T) {
 	t.Helper()
 	r.stop.Store(true)

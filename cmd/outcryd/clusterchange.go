@@ -217,7 +217,7 @@ func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("node %d votes and answers; only a node that is broken or has lost its disk is replaced. Stop it "+
-				"first; or take it out with outcry cluster remove %d", node, node)
+				"first; or remove it with outcry cluster remove %d", node, node)
 		}
 		select {
 		case <-time.After(changePoll):

@@ -219,7 +219,8 @@ var (
 	peerActive = prometheus.NewDesc("outcry_cluster_peer_active",
 		"1 if a node has answered this one lately, else 0. Only the leader reports it.", []string{"node"}, nil)
 	spareVoters = prometheus.NewDesc("outcry_cluster_spare_voters",
-		"Number of voting nodes that may fail before the rest is no majority. Only the leader reports it.", nil, nil)
+		"Number of voting nodes that may fail before the rest is too few for a majority. Only the leader "+
+			"reports it.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

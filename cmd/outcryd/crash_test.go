@@ -25,7 +25,7 @@ type replied struct {
 	last     int // highest order id in any answer
 }
 
-func (k *replied) note(answers []wire.Answer) {
+func (k *replied) record(answers []wire.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, a := range answers {
@@ -118,7 +118,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *replied, ans
 			if err != nil {
 				return
 			}
-			known.note(answers)
+			known.record(answers)
 			for _, a := range answers {
 				if a.Kind == "opened" {
 					mine = append(mine, a.ID)
@@ -129,7 +129,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *replied, ans
 	}
 }
 
-// compare demands that an order has everything that clients' answers said; it may have more executions.
+// compare requires that an order has everything that clients' answers said; it may have more executions.
 func (k *replied) compare(t *testing.T, id string, now wire.Answer, where string) {
 	t.Helper()
 	before := k.orders[id]
@@ -145,7 +145,7 @@ func (k *replied) compare(t *testing.T, id string, now wire.Answer, where string
 	}
 }
 
-// compareTold queries every order of known and compares it, and demands that a new order gets a higher id.
+// compareTold queries every order of known and compares it, and requires that a new order gets a higher id.
 func compareTold(t *testing.T, c *conn, known *replied, where string) {
 	t.Helper()
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(known.orders)), 100) {

@@ -40,7 +40,7 @@ func tie(t *testing.T, c *conn, orders, symbols int, attributes string) {
 	}
 }
 
-// nothingFills tries to sell each symbol, and demands that no sell executes and that account 1 has no fills.
+// nothingFills tries to sell each symbol, and requires that no sell executes and that account 1 has no fills.
 func nothingFills(t *testing.T, c *conn, symbols int) {
 	t.Helper()
 	for n := range symbols {

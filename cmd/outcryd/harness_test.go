@@ -199,7 +199,7 @@ func (p *program) kill() {
 	_ = p.cmd.Wait()
 }
 
-// stop stops the process cleanly and demands exit status 0.
+// stop stops the process cleanly and requires exit status 0.
 func (p *program) stop(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

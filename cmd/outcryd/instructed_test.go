@@ -55,7 +55,7 @@ func TestAnInstructedSessionAgreesWithTheModel(t *testing.T) {
 }
 
 // awaitCanceled waits until the exchange has as many open orders as the model, in which the orders of an ended
-// connection are already canceled, and demands that the open orders are the same.
+// connection are already canceled, and requires that the open orders are the same.
 func awaitCanceled(t *testing.T, c *conn, x *model.Exchange, seed uint64) {
 	t.Helper()
 	for id := 1; id <= instructedAccounts; id++ {

@@ -20,7 +20,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ask requests a path of the HTTP side, demands the status, and decodes the answer.
+// ask requests a path of the HTTP side, requires the status, and decodes the answer.
 func ask(t testing.TB, addr, path string, status int, into any) {
 	t.Helper()
 	response, err := http.Get("http://" + addr + path)
@@ -269,7 +269,7 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 		query(t, text(t, database), `SELECT sym, trades, shares, notional, last_price FROM market`))
 }
 
-// candlesHaveAll demands that the candles of S count exactly this many trades, including those of earlier runs, which
+// candlesHaveAll requires that the candles of S count exactly this many trades, including those of earlier runs, which
 // come from the database.
 func candlesHaveAll(t *testing.T, addr string, trades int) {
 	for _, interval := range []string{"1s", "1m", "5m", "1h", "1d"} {
@@ -376,7 +376,7 @@ type description struct {
 	Components map[string]map[string]map[string]any
 }
 
-// check demands that a value matches a schema. It supports the parts of JSON Schema that the document uses.
+// check requires that a value matches a schema. It supports the parts of JSON Schema that the document uses.
 func (d *description) check(t testing.TB, where string, schema map[string]any, v any) {
 	t.Helper()
 	for keyword, says := range schema {
@@ -420,7 +420,7 @@ func (d *description) check(t testing.TB, where string, schema map[string]any, v
 	}
 }
 
-// checkExamples demands that the example answers match their schemas, and that each path with a JSON answer has an
+// checkExamples requires that the example answers match their schemas, and that each path with a JSON answer has an
 // example.
 func (d *description) checkExamples(t testing.TB) {
 	t.Helper()

@@ -61,7 +61,7 @@ func families(page string) map[string]int {
 	return found
 }
 
-// TestMetricsKeepTheConventions lints the metrics of a real server after real traffic, and demands that clients cannot
+// TestMetricsKeepTheConventions lints the metrics of a real server after real traffic, and requires that clients cannot
 // add label values.
 func TestMetricsKeepTheConventions(t *testing.T) {
 	flags, _ := dataFlags(t)

@@ -91,7 +91,7 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		{"POST", "halt?sym=S&reason=" + long, 400, "has more than 200 characters"},
 		{"POST", "halt?sym=S&reason=a%0Ab", 400, "cannot be printed"},
 		{"POST", "halt?sym=S&sym=T", 400, "sym is given 2 times"},
-		{"POST", "halt?sym=S&why=x", 400, "there is a parameter other than"},
+		{"POST", "halt?sym=S&why=x", 400, "unknown parameter; the known ones are"},
 		{"POST", "halt?sym=S;reason=x", 400, "cannot be read"},
 		{"POST", "halt?sym=NONE", 404, "there is no symbol NONE"},
 		{"POST", "resume?sym=NONE", 404, "there is no symbol NONE"},
@@ -101,7 +101,7 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		{"POST", "cancel-all?account=9", 404, "there is no account 9"},
 		{"POST", "cancel-all?account=2&sym=NONE", 404, "there is no symbol NONE"},
 		{"POST", "cancel-all?account=2&sym=", 400, "sym is empty"},
-		{"POST", "cancel-all?account=2&symbol=S", 400, "there is a parameter other than"},
+		{"POST", "cancel-all?account=2&symbol=S", 400, "unknown parameter; the known ones are"},
 		{"POST", "cancel-all?account=2", 409,
 			"account 2 has more open orders than fit into one record of the journal, and nothing is canceled; " +
 				"cancel symbol by symbol"},

@@ -148,7 +148,7 @@ func farthest(colours []color.RGBA, palette color.Palette) (found color.RGBA) {
 // pictureBytesMax limits the size of a picture, because pictures are committed to the repository.
 const pictureBytesMax = 150 << 10
 
-// picture shows the page at a size, in the scheme "light" or "dark", and demands that it has no layout faults. It
+// picture shows the page at a size, in the scheme "light" or "dark", and requires that it has no layout faults. It
 // stores a screenshot if the flag is set.
 func (p *tab) picture(name string, width, height int64, scheme string) {
 	p.t.Helper()
@@ -173,7 +173,7 @@ func (p *tab) picture(name string, width, height int64, scheme string) {
 	}
 }
 
-// within demands that elements are visible without scrolling.
+// within requires that elements are visible without scrolling.
 func (p *tab) within(selectors ...string) {
 	p.t.Helper()
 	for _, s := range selectors {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestARandomSessionAgreesWithTheModel compares 10,000 commands (100,000 with -tags slow) with the model, reply by
-// reply. After every frame it demands that cash and shares are conserved, and at the end it compares every table with
+// reply. After every frame it requires that cash and shares are conserved, and at the end it compares every table with
 // the model. Closed orders leave memory at once, so many queries are answered from Postgres.
 func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// compareTables demands that the tables in Postgres equal the model, row by row.
+// compareTables requires that the tables in Postgres equal the model, row by row.
 func compareTables(t *testing.T, database string, x *model.Exchange) {
 	t.Helper()
 	database = text(t, database)
@@ -91,7 +91,7 @@ func compareTables(t *testing.T, database string, x *model.Exchange) {
 // sql returns a boolean as query returns it.
 func sql(yes bool) string { return map[bool]string{true: "t", false: "f"}[yes] }
 
-// conserved demands that cash and shares in the tables add up, and that the executions of each order agree with the
+// conserved requires that cash and shares in the tables add up, and that the executions of each order agree with the
 // order.
 func conserved(t testing.TB, database string) {
 	t.Helper()

@@ -76,7 +76,7 @@ var refusals = []refusal{
 		"correct it", []string{"internal/operate/settings/flags.go"}},
 	{"must be from", "a setting out of its bounds; the line names them", "correct it",
 		[]string{"internal/operate/settings/table.go"}},
-	{"is no setting", "a misspelled name in the file of settings; the line names it", "correct it",
+	{"is not a setting", "a misspelled name in the file of settings; the line names it", "correct it",
 		[]string{"internal/operate/settings/configfile.go"}},
 	{"was begun and has not ended", "a restore into this data directory was interrupted",
 		"`outcry restore` again, with the same backup", []string{"internal/operate/backup/marker.go"}},

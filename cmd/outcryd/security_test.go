@@ -355,7 +355,7 @@ func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	tell := func(all []settings.Exposure) (replied []string) {
 		for _, e := range all {
 			kind := "encrypted"
-			if strings.Contains(e.String(), "demands no token") {
+			if strings.Contains(e.String(), "requires no token") {
 				kind = "token"
 			}
 			replied = append(replied, e.Port+" "+kind)
@@ -382,7 +382,7 @@ func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	s := &server{config: &settings.Config{}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	s.warnOfExposure(outside)
 	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it demands no token")
+	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it requires no token")
 }
 
 // tokensOf creates a token for each scope, and returns the tokens by scope.

@@ -342,7 +342,7 @@ func (s *server) stop() (err error) {
 		}
 	}
 	// seq and digest of the final state, for the log; nil if the state may not match the journal
-	came := s.member.came()
+	came := s.member.closeStandby()
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil && s.member.allCommitted() {

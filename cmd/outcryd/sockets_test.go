@@ -71,7 +71,7 @@ func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
 	_, answer, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)
 	require.Error(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
-	require.Contains(t, dial(t, p.xml).must(t, `<account id="1"/>`), "the exchange has 2 connections and takes no more")
+	require.Contains(t, dial(t, p.xml).must(t, `<account id="1"/>`), "the exchange has 2 connections and accepts no more")
 	require.NoError(t, second.Socket.Close(websocket.StatusNormalClosure, ""))
 	require.Eventually(t, func() bool {
 		c, _, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)

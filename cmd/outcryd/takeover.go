@@ -300,9 +300,9 @@ func (m *member) stopCampaigning() {
 	}
 }
 
-// came closes the standby and returns the seq and digest of its state, for the log. It returns nil if the
+// closeStandby closes the standby and returns the seq and digest of its state, for the log. It returns nil if the
 // state belongs to the engine.
-func (m *member) came() []any {
+func (m *member) closeStandby() []any {
 	if m == nil || m.standby == nil {
 		return nil
 	}

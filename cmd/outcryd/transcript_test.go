@@ -46,7 +46,7 @@ func TestTranscriptsWithoutLengthLines(t *testing.T) {
 	require.Equal(t, "<results/><results/>"+e+e, model.Normalize(got))
 }
 
-// converse sends the requests of a transcript and demands its replies.
+// converse sends the requests of a transcript and requires its replies.
 func converse(t *testing.T, transcript model.Transcript, c *conn) {
 	t.Helper()
 	for i, step := range transcript.Steps {

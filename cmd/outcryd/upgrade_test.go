@@ -114,7 +114,7 @@ func (g golden) data(t *testing.T) string {
 	}
 }
 
-// holds demands that the tables equal the older program's final tables. Times after its last record are not compared:
+// holds requires that the tables equal the older program's final tables. Times after its last record are not compared:
 // they come from the start, which finishes an unfinished order.
 func (g golden) holds(t *testing.T, database string) {
 	t.Helper()
@@ -259,7 +259,7 @@ func numbersOf(t *testing.T, database string) [][]string {
 		query(t, text(t, database), `SELECT * FROM candles WHERE sym <> 'LONG' ORDER BY sym, seconds, start`)...)
 }
 
-// requireFillsSince demands that account queries return the executions stored since the upgrade, and report that
+// requireFillsSince requires that account queries return the executions stored since the upgrade, and report that
 // earlier ones are not available. If some is true, at least one account must have
 // executions from before the upgrade; otherwise none may.
 func requireFillsSince(t *testing.T, c *conn, database string, some bool) {

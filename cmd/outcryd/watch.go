@@ -61,7 +61,7 @@ func (m *metrics) watchServer(
 		return // an alert would read 0 as a full disk
 	}
 	m.gauge("outcry_disk_available_bytes",
-		"Room on the disk of the data directory that the server's user may use.",
+		"Free space on the disk of the data directory that the server's user may use.",
 		func() float64 { return float64(health.DiskOf(data).Available) })
 	m.gauge("outcry_disk_size_bytes",
 		"Size of the disk of the data directory.",

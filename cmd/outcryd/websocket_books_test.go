@@ -37,8 +37,8 @@ func hear(t *testing.T, address string, after float64) *hearer {
 	return l
 }
 
-// take reads the next message, and checks that it continues the messages before it.
-func (l *hearer) take() {
+// next reads the next message, and checks that it continues the messages before it.
+func (l *hearer) next() {
 	t := l.t
 	e := l.w.Event()
 	switch e.Channel {
@@ -80,7 +80,7 @@ func (l *hearer) takeEvent(data map[string]any) {
 // until reads messages until both books and the orders have reached record seq.
 func (l *hearer) until(seq float64) {
 	for l.book.Seq < seq || l.slow.Seq < seq || l.orders.Seq < seq {
-		l.take()
+		l.next()
 	}
 }
 
@@ -114,7 +114,7 @@ func TestBooksOverWebSocketAreOurs(t *testing.T) {
 		l.until(book["book_seq"].(float64))
 		account := client.Must("account.get", `{"account":"1"}`)
 		for l.n < account["n"].(float64) {
-			l.take()
+			l.next()
 		}
 		require.Equal(t, account["last_fill"], l.fill)
 		late.until(book["book_seq"].(float64))

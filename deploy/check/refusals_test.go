@@ -60,7 +60,7 @@ var refusals = []refusal{
 		"--data=/tmp/one --auth"},
 	{"--tls-cert: ", byHand + database("one") + server +
 		"--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
-	{"is no setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
+	{"is not a setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
 	{"may not make the schema outcry", "runuser -u postgres -- createdb four; install -d -o outcry /tmp/four; " + byHand +
 		database("four") + server + "--data=/tmp/four"},
 	{"search_path names no schema for the tables", byHand +

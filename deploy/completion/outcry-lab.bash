@@ -1,4 +1,4 @@
-# Completion of outcry-lab for bash. outcry-lab completion bash wrote it.
+# Completion of outcry-lab for bash. Written by outcry-lab completion bash.
 _outcry-lab() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
   local i skip= flags= next= files= first= second=

@@ -1,4 +1,4 @@
-# Completion of outcry for bash. outcry completion bash wrote it.
+# Completion of outcry for bash. Written by outcry completion bash.
 _outcry() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
   local i skip= flags= next= files= first= second=

@@ -20,7 +20,7 @@ import (
 
 // Errors of Keys.Check.
 var (
-	ErrKeyForm    = errors.New("not in the form of a key")
+	ErrKeyForm    = errors.New("malformed key")
 	ErrKeyUnknown = errors.New("no such key")
 )
 

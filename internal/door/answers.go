@@ -181,12 +181,12 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 	a.count()
 	if c.Kind.Views() {
 		return exchange.Refusal{Reason: exchange.ReplyTooLong, Text: fmt.Sprintf(
-			"what account %s has takes more than %d bytes; read it in the database", c.Account, most)}
+			"the data of account %s take more than %d bytes; read them in the database", c.Account, most)}
 	}
 	id := c.Names(r)
 	return exchange.Refusal{Reason: exchange.ReplyTooLong,
-		Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
-			"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
+		Text: fmt.Sprintf("the executions of order %d take more than %d bytes; read "+
+			"them in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
 }
 
 // size returns the number of bytes of the reply to this frame so far.

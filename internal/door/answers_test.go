@@ -67,10 +67,10 @@ func TestAStatusThatIsTooLongAloneSaysWhereItCanBeRead(t *testing.T) {
 	whole := "<results>" + statuses(100, 1) + "</results>"
 	for limit, want := range map[int]string{
 		len(whole): whole,
-		len(whole) - 1: fmt.Sprintf(`<results><error id="1">what order 1 has executed takes more than %d bytes; `+
-			`read it in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`, len(whole)-1),
-		64: `<results><error id="1">what order 1 has executed takes more than 64 bytes; ` +
-			`read it in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`,
+		len(whole) - 1: fmt.Sprintf(`<results><error id="1">the executions of order 1 take more than %d bytes; `+
+			`read them in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`, len(whole)-1),
+		64: `<results><error id="1">the executions of order 1 take more than 64 bytes; ` +
+			`read them in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`,
 	} {
 		for _, past := range []exchange.OrderID{0, 1} { // order 1 is in memory, then only in the database
 			l, x := listen(t), newFake()
@@ -92,7 +92,7 @@ func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 	c := dial(t, l)
 	c.send(frame(`<transactions id="1"><cancel id="1"/><query id="9"/></transactions>`))
 	tooLong := func(order int) string {
-		return fmt.Sprintf(`what order %d has executed takes more than 4000 bytes; read it in pages, from `+
+		return fmt.Sprintf(`the executions of order %d take more than 4000 bytes; read them in pages, from `+
 			`/api/v1/orders/%d?after=0 on, or in the database</error>`, order, order)
 	}
 	require.Equal(t, `<results><error id="1">order 1 is canceled; `+tooLong(1)+`<error id="9">`+tooLong(9)+`</results>`,

@@ -129,7 +129,7 @@ func (p *Pending) admit(caller *Caller, w *called) {
 // enter limits how many requests of callers without a connection are executed at a time, and reports whether this
 // one may be.
 func (p *Pending) enter(c *Caller, commands []engine.Request) bool {
-	return c.connected || p.slot.take(p.server, commands)
+	return c.connected || p.slot.acquire(p.server, commands)
 }
 
 // fill copies results into the outcomes of the requests that were executed.

@@ -114,7 +114,7 @@ func TestWhatATokenOrARateDoesNotAllowIsNotDone(t *testing.T) {
 	require.Equal(t, exchange.OK, outcomes[1].Reason)
 	require.Equal(t, exchange.OK, outcomes[2].Reason)
 	require.Equal(t, exchange.RateExceeded, outcomes[3].Refusal.Reason)
-	require.Contains(t, outcomes[3].Refusal.Text, "account 1 is over its limit of 2 orders and creates a second")
+	require.Contains(t, outcomes[3].Refusal.Text, "account 1 is over its limit of 2 orders and creates per second")
 	require.Equal(t, exchange.Shares(3e8), outcomes[4].Status.Open, "each outcome has the result of its own request")
 	require.Equal(t, 3, x.executed())
 	require.Empty(t, call(t, s, c))
@@ -261,7 +261,7 @@ func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, <-aborted)
 	_, err = enter(6, nil)
-	require.EqualError(t, err, "the exchange has 3 connections and takes no more; try again later")
+	require.EqualError(t, err, "the exchange has 3 connections and accepts no more; try again later")
 	another.Leave()
 	again, err := enter(7, nil)
 	require.NoError(t, err)
@@ -270,7 +270,7 @@ func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	eventually(t, func() bool { served, _ := s.counts(); return served == 2 })
 	last, err := enter(8, nil)
 	require.NoError(t, err)
-	require.EqualError(t, last.Prove(grant), "the token has 2 connections and may have no more; try again later")
+	require.EqualError(t, last.Prove(grant), "the token has 2 connections and is allowed no more; try again later")
 	for _, c := range []*Caller{fourth, proved, again, last} {
 		c.Leave()
 	}
@@ -318,7 +318,7 @@ func TestARefusedTokenTakesNoPlace(t *testing.T) {
 	enter(t, s, grant)
 	enter(t, s, grant)
 	_, err = s.Enter("client", grant, func() {})
-	require.EqualError(t, err, "the token has 2 connections and may have no more; try again later")
+	require.EqualError(t, err, "the token has 2 connections and is allowed no more; try again later")
 	served, _ := s.counts()
 	require.Equal(t, 2, served)
 }

@@ -172,10 +172,11 @@ func TestOverHTTPThereIsNoConnection(t *testing.T) {
 		require.NoError(t, err)
 		return reply
 	}
-	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod is about a connection, and over HTTP `+
-		`there is none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
+	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod concerns a connection, and requests over `+
+		`HTTP have none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
 		overHTTP(placing(`cod="yes"`, `cod="no"`)))
-	require.Equal(t, errorReply("<session> is about a connection, and over HTTP there is none"), overHTTP(sessionOf("")))
+	require.Equal(t, errorReply("<session> concerns a connection, and requests over HTTP have none"),
+		overHTTP(sessionOf("")))
 	require.Contains(t, overHTTP(placing("")), "<opened ")
 	require.Equal(t, []*engine.Origin{nil, nil}, x.originsOf())
 	require.Empty(t, x.made())

@@ -85,7 +85,7 @@ func TestOverloadConnectionsAtOneBelowAndOneAboveTheLimit(t *testing.T) {
 		}
 	}
 	above := dial(t, l)
-	above.isLast("the exchange has 10 connections and takes no more; try again later")
+	above.isLast("the exchange has 10 connections and accepts no more; try again later")
 	for _, c := range clients {
 		c.send(query(2))
 		require.Equal(t, answer(2), c.reply())

@@ -18,8 +18,8 @@ type slot struct {
 	late   bool    // it also has one of lateAnswersMax
 }
 
-// take takes a place for the execution of commands, and reports whether one was free.
-func (x *slot) take(s *Server, commands []engine.Request) bool {
+// acquire takes a place for the execution of commands, and reports whether one was free.
+func (x *slot) acquire(s *Server, commands []engine.Request) bool {
 	if !s.answering.TryAcquire(1) {
 		return false
 	}
@@ -86,7 +86,7 @@ func (x *sources) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 		s.exchange.Recall(ctx, c, r, most)
 		s.hideForeign(r)
 	}
-	x.note(r)
+	x.record(r)
 	return done
 }
 
@@ -98,11 +98,11 @@ func (x *sources) show(ctx context.Context, c *engine.Request, r *exchange.Resul
 		r.Pending = exchange.Nowhere
 	}
 	x.unseen = r.Reason == exchange.ViewUnavailable
-	x.note(r)
+	x.record(r)
 }
 
-// note records whether the history did not answer for a result.
-func (x *sources) note(r *exchange.Result) {
+// record records whether the history did not answer for a result.
+func (x *sources) record(r *exchange.Result) {
 	if r.Reason == exchange.HistoryUnavailable && !x.unavailable {
 		x.unavailable, x.failed = true, time.Now() // the time of the failure; the reply may be sent much later
 	}

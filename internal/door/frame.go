@@ -79,7 +79,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 // answer executes the frame of a batch, releases the batch, and returns once the reply is durable.
 func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	var slot slot
-	if !slot.take(s, b.commands) {
+	if !slot.acquire(s, b.commands) {
 		s.discard(b)
 		return ErrBusy
 	}

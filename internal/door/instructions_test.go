@@ -39,7 +39,7 @@ func TestAmendsCountAsOrders(t *testing.T) {
 		c.send(frame(`<transactions id="1"><amend id="1" amount="1"/><amend id="2" amount="1"/><amend id="3" amount="1"/>` +
 			`<amend ref="r" amount="1"/><amend id="4" amount="1" newref="n"/><cancel-all/><cancel-after seconds="1"/>` +
 			`</transactions>`))
-		require.Equal(t, 2, strings.Count(c.reply(), "over its limit of 2 orders and creates a second"))
+		require.Equal(t, 2, strings.Count(c.reply(), "over its limit of 2 orders and creates per second"))
 		var ids []int
 		for i := range x.commands {
 			ids = append(ids, int(x.commands[i].Order))

@@ -96,5 +96,6 @@ func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
 		return refusal
 	}
 	return exchange.Refusal{Reason: exchange.RateExceeded, Text: fmt.Sprintf(
-		"account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))}
+		"account %s is over its limit of %d orders and creates per second; try again in %s", c.Account, j.rate,
+		roundUp(wait))}
 }

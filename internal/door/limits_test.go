@@ -256,7 +256,7 @@ func TestConnectionsOverTheLimitAreToldSo(t *testing.T) {
 		third := dial(t, l)
 		third.send(query(1))
 		require.NoError(t, third.Conn.(*net.TCPConn).CloseWrite())
-		third.isLast("the exchange has 2 connections and takes no more; try again later")
+		third.isLast("the exchange has 2 connections and accepts no more; try again later")
 	}
 	require.Equal(t, 3.0, s.hits(limitConnections))
 	require.NoError(t, first.Close())
@@ -283,7 +283,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		connect(t, p).ends() // closed without a message
 		for _, c := range refused {
-			require.Contains(t, c.reply(), "takes no more")
+			require.Contains(t, c.reply(), "accepts no more")
 		}
 	})
 }

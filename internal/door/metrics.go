@@ -173,11 +173,11 @@ func NewMetrics() *Metrics {
 		accepted: newCounter("outcry_connections_accepted_total",
 			"TCP connections that were accepted, without those over the limit."),
 		acceptErrors: newCounter("outcry_accept_errors_total",
-			"Connections that could not be accepted, for want of file descriptors or memory."),
+			"Connections that could not be accepted, for lack of file descriptors or memory."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
 			Help: "How often a client ran into a limit. frame: too large. length_line: not a length. " +
 				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
-				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
+				"memory, reply: once for each reply with queries that are not answered, or frame that is not accepted. " +
 				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
 		handshakeFailures: newCounter("outcry_tls_handshake_failures_total",
 			"TCP connections to the XML port whose TLS handshake failed or took too long."),

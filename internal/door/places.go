@@ -32,7 +32,7 @@ func (s *Server) takePlace() error {
 	if s.served >= most {
 		s.options.Metrics.hit(limitConnections)
 		if !s.displace() {
-			return fmt.Errorf("the exchange has %d connections and takes no more; try again later", most)
+			return fmt.Errorf("the exchange has %d connections and accepts no more; try again later", most)
 		}
 	}
 	s.served++
@@ -73,7 +73,7 @@ func (s *Server) countBearer(p *place, grant *auth.Grant) error {
 	most = max(1, most-max(1, most/othersShare))
 	if s.bearers[grant.ID] >= most {
 		s.options.Metrics.hit(limitConnections)
-		return fmt.Errorf("the token has %d connections and may have no more; try again later", most)
+		return fmt.Errorf("the token has %d connections and is allowed no more; try again later", most)
 	}
 	s.unlistUnproved(p)
 	s.bearers[grant.ID]++

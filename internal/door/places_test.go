@@ -90,7 +90,7 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.sessions) == served
 	})
-	dial(t, l).isLast("the exchange has 3 connections and takes no more; try again later")
+	dial(t, l).isLast("the exchange has 3 connections and accepts no more; try again later")
 	require.Zero(t, testutil.ToFloat64(s.options.Metrics.authRefused))
 }
 
@@ -114,7 +114,7 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 	for range most {
 		c := dial(t, l)
 		c.send(authFrame(greedy))
-		c.isLast("the token has 21 connections and may have no more; try again later")
+		c.isLast("the token has 21 connections and is allowed no more; try again later")
 	}
 	for range most - share {
 		enter(other)

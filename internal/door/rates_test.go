@@ -28,7 +28,7 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 		c := connect(t, p)
 		refused := func(account string) string {
 			return `<error sym="S" amount="1" limit="1">account ` + account +
-				` is over its limit of 4 orders and creates a second; try again in 250ms</error>`
+				` is over its limit of 4 orders and creates per second; try again in 250ms</error>`
 		}
 		rest := `<canceled id="1"></canceled>` + strings.TrimSuffix(strings.TrimPrefix(answer(1), "<results>"),
 			"</results>") + "</results>"

@@ -82,7 +82,7 @@ func TestFewerConnectionsMayBeThanThereAre(t *testing.T) {
 		first, second := connect(t, p), connect(t, p)
 		synctest.Wait()
 		s.SetLimits(limitsOf(func(l *Limits) { l.ConnectionsMax = 1 }))
-		require.Equal(t, errorReply("the exchange has 1 connections and takes no more; try again later"),
+		require.Equal(t, errorReply("the exchange has 1 connections and accepts no more; try again later"),
 			connect(t, p).reply())
 		first.send(query(1))
 		require.Equal(t, answer(1), first.reply())

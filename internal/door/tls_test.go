@@ -130,7 +130,7 @@ func TestAHandshakeCountsAsAConnectionAndEndsWithTheServer(t *testing.T) {
 	c.send(query(1))
 	require.Equal(t, answer(1), c.reply())
 	refused := dialTLS(t, l, config)
-	refused.isLast("the exchange has 1 connections and takes no more; try again later")
+	refused.isLast("the exchange has 1 connections and accepts no more; try again later")
 	_, _ = io.ReadAll(displaced.in)
 	c.Close()
 	eventually(t, func() bool { return s.count() == 0 })

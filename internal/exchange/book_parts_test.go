@@ -111,8 +111,8 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		"a smaller part":       {part(func(e *Event) { e.Shares = 9e8; e.Fills[0].Shares = 9e8 }), "order 5 is unfinished"},
 		"a part at 14":         {part(func(e *Event) { e.Limit = 14e8 }), "order 5 is unfinished"},
 		"a part that sells":    {part(func(e *Event) { e.Side = Sell }), "order 5 is unfinished"},
-		"a part after 2 fills": {part(func(e *Event) { e.Before = 2 }), "continues after 2 executions, now after 3"},
-		"a part after 4 fills": {part(func(e *Event) { e.Before = 4 }), "continues after 4 executions, now after 3"},
+		"a part after 2 fills": {part(func(e *Event) { e.Before = 2 }), "continues after 2 executions, but now after 3"},
+		"a part after 4 fills": {part(func(e *Event) { e.Before = 4 }), "continues after 4 executions, but now after 3"},
 		"a part filled less":   {part(func(e *Event) { e.Fills[0].Shares = 9e8 }), "was filled"},
 		"a part with order 3":  {part(func(e *Event) { e.Fills[0].Resting = 3 }), "was filled"},
 	} {

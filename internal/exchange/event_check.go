@@ -130,7 +130,7 @@ func (e *Event) checkMore(left Shares) error {
 		}
 	}
 	if e.Hold != (Cash{}) && (e.Hold.Sign() < 0 || e.Hold.Cmp(CashTotalMax) >= 0 || !e.marketBuy() || e.Open() == 0) {
-		return fmt.Errorf("%w: order %d: %s held for further parts, %s", ErrEvent, e.Order, e.Hold, e.words())
+		return fmt.Errorf("%w: order %d: it must not hold %s for further parts, %s", ErrEvent, e.Order, e.Hold, e.words())
 	}
 	if e.Unsent&UnsentLimit != 0 && e.Type != Market || e.Unsent&UnsentSTP != 0 && e.STP == TradeWithSelf {
 		return fmt.Errorf("%w: order %d: unsent %d of %s", ErrEvent, e.Order, e.Unsent, e.words())

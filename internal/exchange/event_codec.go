@@ -225,8 +225,8 @@ func (r *eventReader) time(e *Event, flags bool) error {
 	return nil
 }
 
-// take returns the next n bytes. If n is negative or too large it returns nil and sets short.
-func (r *eventReader) take(n int) []byte {
+// next returns the next n bytes. If n is negative or too large it returns nil and sets short.
+func (r *eventReader) next(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.short, r.rest = true, nil
 		return nil
@@ -237,7 +237,7 @@ func (r *eventReader) take(n int) []byte {
 }
 
 func (r *eventReader) byte() byte {
-	if b := r.take(1); b != nil {
+	if b := r.next(1); b != nil {
 		return b[0]
 	}
 	return 0
@@ -246,7 +246,7 @@ func (r *eventReader) byte() byte {
 // text reads what appendText wrote.
 func (r *eventReader) text() []byte {
 	n := r.uvarint()
-	return r.take(int(min(n, uint64(len(r.rest))+1)))
+	return r.next(int(min(n, uint64(len(r.rest))+1)))
 }
 
 func (r *eventReader) string() string {

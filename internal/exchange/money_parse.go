@@ -166,7 +166,7 @@ func ParseOrderID[S string | []byte](s S) (OrderID, error) {
 		}
 	}
 	if id == 0 {
-		return 0, fmt.Errorf("order id %s is not a number from 1 up", quote(s))
+		return 0, fmt.Errorf("order id %s is not a number of 1 or more", quote(s))
 	}
 	return id, nil
 }

@@ -216,7 +216,7 @@ func (r *eventReader) publicFills(e *Event) {
 }
 
 // name reads a string and returns its bytes.
-func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
+func (r *eventReader) name() []byte { return r.next(int(r.byte())) }
 
 // errTotals is the error for a stored total that is out of range.
 var errTotals = errors.New("exchange: totals of trades are out of range")

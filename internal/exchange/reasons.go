@@ -196,7 +196,7 @@ var reasons = [rejectReasons]reason{
 		if c.Kind == AmendOrder && c.More != nil {
 			ref = c.More.NewRef // c.Ref names the order
 		}
-		return "account " + string(c.Account) + " has used ref " + string(ref) + " before, and not for this"
+		return "account " + string(c.Account) + " has used ref " + string(ref) + " before, for something else"
 	}},
 	RefUnavailable: {name: "ref_unavailable", text: func(c *Command, _ *Result) string {
 		return "what ref " + string(c.Ref) + " was used for is in the database, which does not answer now; " +
@@ -285,7 +285,7 @@ var reasons = [rejectReasons]reason{
 		return orderOf(c, r) + " has executed " + r.details().Executed.String() + " already"
 	}},
 	AmountSide: {name: "amount_side", text: func(c *Command, r *Result) string {
-		return "the amount of " + orderOf(c, r) + " has the other sign"
+		return "the amount of " + orderOf(c, r) + " has the opposite sign"
 	}},
 	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
 		rules := r.details().Rules

@@ -64,7 +64,7 @@ func (s *State) apply(e *Event) error {
 	switch e.Kind {
 	case AccountOpened:
 		if r := s.Ledger.MayOpen(e.Account, e.Balance); r != OK {
-			return fmt.Errorf("exchange: replay: account %s opened, now %s", e.Account, r)
+			return fmt.Errorf("exchange: replay: account %s opened, but now %s", e.Account, r)
 		}
 		s.Ledger.Open(e.Account, e.Balance)
 		return nil
@@ -101,7 +101,7 @@ func (s *State) applyTo(e *Event) error {
 	switch e.Kind {
 	case SharesDeposited:
 		if r := s.Ledger.MayDeposit(in, e.Account, e.Deposited); r != OK {
-			return fmt.Errorf("exchange: replay: %s of %s deposited with account %s, now %s",
+			return fmt.Errorf("exchange: replay: %s of %s deposited with account %s, but now %s",
 				e.Deposited, e.Symbol, e.Account, r)
 		}
 		s.Ledger.Deposit(in, e.Account, e.Deposited)
@@ -140,7 +140,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 		return err
 	}
 	if r := s.reserve(in, book, o); r != OK {
-		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
+		return fmt.Errorf("exchange: replay: order %d was accepted, but now %s", e.Order, r)
 	}
 	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(e))
 	if err := s.compareRecord(e, book, o, o.Shares); err != nil {
@@ -162,7 +162,7 @@ func (s *State) mayEnter(book *Book, e *Event, o *Order) error {
 		return fmt.Errorf("exchange: replay: order id %d of %s is used in another symbol", e.Order, e.Symbol)
 	}
 	if book.halt != nil {
-		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
+		return fmt.Errorf("exchange: replay: order %d was accepted, but now %s since %d", e.Order, Halted, book.halt.Since)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
 	if before := len(o.Executions); before != e.Before { // it never rested: its own parts made all executions
-		return fmt.Errorf("exchange: replay: order %d of %s continues after %d executions, now after %d",
+		return fmt.Errorf("exchange: replay: order %d of %s continues after %d executions, but now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
@@ -211,7 +211,7 @@ func (s *State) compareRecord(e *Event, book *Book, o *Order, shares Shares) err
 	s.rebuilt.Unsent, s.rebuilt.Amend = e.Unsent, e.Amend
 	s.rebuilt.Before, s.rebuilt.Fills, s.rebuilt.Ref = e.Before, s.fills, e.Ref
 	if !s.rebuilt.Same(e) {
-		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, now %+v",
+		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, but now %+v",
 			e.Kind, e.Order, e.Symbol, *e, s.rebuilt)
 	}
 	return nil
@@ -223,7 +223,7 @@ func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 		s.rebuilt.Note(e.Kind, &o, e.Symbol, o.Canceled, e.Time)
 	}
 	if r != OK || !s.rebuilt.Same(e) {
-		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
+		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, but now %s",
 			e.Shares, e.Order, e.Account, r)
 	}
 	s.Ledger.Release(in, &o)
@@ -274,13 +274,14 @@ func (s *State) replace(in *Instrument, book *Book, e *Event) error {
 	o.ID, o.OnDisconnect = e.Order, e.OnDisconnect
 	if want := old.Amendment(e.Kind, e.Amend.Amount, e.Amend.Limit, 0); *want != *e.Amend ||
 		e.OnDisconnect != old.OnDisconnect {
-		return fmt.Errorf("exchange: replay: order %d of %s was replaced as %+v, now %+v", old.ID, e.Symbol, e.Amend, want)
+		return fmt.Errorf("exchange: replay: order %d of %s was replaced as %+v, but now %+v", old.ID, e.Symbol, e.Amend,
+			want)
 	}
 	if err := s.mayEnter(book, e, &o); err != nil {
 		return err
 	}
 	if r := s.Ledger.ReserveInstead(in, &old, &o); r != OK {
-		return fmt.Errorf("exchange: replay: order %d was accepted in place of order %d, now %s", e.Order, old.ID, r)
+		return fmt.Errorf("exchange: replay: order %d was accepted in place of order %d, but now %s", e.Order, old.ID, r)
 	}
 	s.fills = book.replace(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
 	if err := s.compareRecord(e, book, &o, o.Shares); err != nil {
@@ -300,7 +301,7 @@ func (s *State) reduce(in *Instrument, book *Book, e *Event) error {
 	}
 	want := o.Amendment(e.Kind, e.Amend.Amount, e.Amend.Limit, e.Shares)
 	if *want != *e.Amend || o.Terms != e.Terms || want.Open <= 0 {
-		return fmt.Errorf("exchange: replay: order %d of %s was reduced as %+v, %s, now %+v, %s",
+		return fmt.Errorf("exchange: replay: order %d of %s was reduced as %+v, %s, but now %+v, %s",
 			e.Order, e.Symbol, e.Amend, e.words(), want, o.words())
 	}
 	if e.Shares > 0 {
@@ -315,7 +316,7 @@ func (s *State) orderToAmend(book *Book, e *Event, id OrderID) (Order, error) {
 	r := book.MayCancel(id, e.Account)
 	o, _ := book.Find(id)
 	if r != OK {
-		return o, fmt.Errorf("exchange: replay: order %d of %s was amended, now %s", id, e.Symbol, r)
+		return o, fmt.Errorf("exchange: replay: order %d of %s was amended, but now %s", id, e.Symbol, r)
 	}
 	return o, nil
 }
@@ -344,7 +345,7 @@ type FillsError struct {
 
 // Error names the order and both lists of fills.
 func (e *FillsError) Error() string {
-	return fmt.Sprintf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Recorded, e.Now)
+	return fmt.Sprintf("exchange: replay: order %d of %s was filled %v, but now %v", e.Order, e.Symbol, e.Recorded, e.Now)
 }
 
 // First returns the first index, from 0, at which the fills differ, and the two fills

@@ -179,7 +179,7 @@ func TestReplayRefusesAnOrderForAHaltedSymbol(t *testing.T) {
 	replay(t, s, append(filled(t), Event{Kind: SymbolHalted, Time: 7, Symbol: "SPY"}))
 	order := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1e8}, Shares: 1e8,
 		Order: 9}
-	require.ErrorContains(t, s.Apply(&order), "order 9 was accepted, now symbol_halted since 7")
+	require.ErrorContains(t, s.Apply(&order), "order 9 was accepted, but now symbol_halted since 7")
 }
 
 func TestReplayRefusesAnyEventTwice(t *testing.T) {

@@ -189,7 +189,7 @@ func (j *Journal) rotate(first uint64, need int) error {
 // otherwise a new, larger one.
 func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	if need <= j.options.SegmentBytes {
-		if s, err = j.allocator.take(j.giveUp); err != nil || s.file != nil {
+		if s, err = j.allocator.next(j.giveUp); err != nil || s.file != nil {
 			return s, err
 		}
 		err = j.untilRoom(byFlusher, func() error {

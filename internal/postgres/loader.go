@@ -127,7 +127,7 @@ func (l *Loader) Replace(ctx context.Context, version int) error {
 		}
 		return l.MakeSchema(ctx, version)
 	case version != newest || there > newest:
-		return fmt.Errorf("postgres: %w: the tables have version %d of the schema, the backup %d, and this program makes "+
+		return fmt.Errorf("postgres: %w: the tables have schema version %d, the backup has %d, and this program makes "+
 			"%d: take a backup of a node of the same program", errUnusable, there, version, newest)
 	}
 	if err := l.migrate(ctx, there, newest); err != nil {

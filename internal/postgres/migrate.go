@@ -47,7 +47,7 @@ func (s *session) noteVersion(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `CREATE TABLE people.`+formerVersionTable+` (version int NOT NULL);
 		INSERT INTO people.`+formerVersionTable+` VALUES (0)`)
 	if err != nil {
-		return fmt.Errorf("postgres: note the schema's version: %w", err)
+		return fmt.Errorf("postgres: record the schema's version: %w", err)
 	}
 	s.noted = true
 	return nil
@@ -76,7 +76,7 @@ func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
 		err = fmt.Errorf("%s must have one row with %d", table, version-1)
 	}
 	if err != nil {
-		return fmt.Errorf("postgres: note the schema's version %d: %w", version, err)
+		return fmt.Errorf("postgres: record the schema's version %d: %w", version, err)
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 			return err
 		}
 		if amend.Time != row.Time || amend.Shares != 0 || amend.Amend.Open != 0 {
-			return amend.error("its time is %s, that of order %d is %s; %s are reduced, %s open", TimeText(amend.Time),
+			return amend.error("its time is %s, but that of order %d is %s; %s are reduced, %s open", TimeText(amend.Time),
 				row.Order, TimeText(row.Time), amend.Shares, amend.Amend.Open)
 		}
 		if row.called != "" {
-			return row.error("its ref is %q, and an amend made it", row.called)
+			return row.error("its ref is %q, but an amend made it", row.called)
 		}
 		r.event.Kind, r.event.Amend, r.called = exchange.OrderReplaced, amend.Amend, amend.called
 	}
@@ -68,9 +68,9 @@ func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 		case c.whole && r.next-1 > r.exactAfter:
 			return c.error(noNanos)
 		case c.Time != e.Time:
-			return c.error("order %d is canceled at %s, and its record is of %s", c.Order, TimeText(c.Time), TimeText(e.Time))
+			return c.error("order %d is canceled at %s, but its record is of %s", c.Order, TimeText(c.Time), TimeText(e.Time))
 		case c.Account != e.Account || c.Symbol != e.Symbol:
-			return c.error("order %d is of account %s and %s, that of its record is of account %s and %s", c.Order,
+			return c.error("order %d is of account %s and %s, but that of its record is of account %s and %s", c.Order,
 				c.Account, c.Symbol, e.Account, e.Symbol)
 		case c.n > 0 && int(c.n) != len(e.Own)+1:
 			return c.error("its cancel %d is missing, or another one is duplicated", len(e.Own)+1)

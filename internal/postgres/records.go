@@ -92,7 +92,7 @@ func (r *recordReader) end(ctx context.Context) error {
 	}
 	if r.next <= r.last {
 		return &RowError{"exchange_state", "applied_seq",
-			fmt.Sprintf("it is %d, and no table has a row of record %d or of a later one", r.last, r.next)}
+			fmt.Sprintf("it is %d, but no table has a row of record %d or of a later one", r.last, r.next)}
 	}
 	return nil
 }
@@ -108,14 +108,14 @@ func (r *recordReader) take(ctx context.Context, row *record, wrong error) error
 	case row.seq < r.next:
 		return row.error(sharedRecord, row.seq)
 	case row.seq > r.last:
-		return row.error("it is of record %d, and the tables include only those up to %d", row.seq, r.last)
+		return row.error("it is of record %d, but the tables include only those up to %d", row.seq, r.last)
 	}
 	if err := r.emit(); err != nil {
 		return err
 	}
 	switch {
 	case row.seq > r.next:
-		return row.error("it is of record %d, and no row is of record %d", row.seq, r.next)
+		return row.error("it is of record %d, but no row is of record %d", row.seq, r.next)
 	case wrong != nil:
 		return row.error("%v", wrong)
 	case row.whole && r.exact():
@@ -153,7 +153,7 @@ func (r *recordReader) emit() error {
 	r.pending = false
 	if r.event.Time > r.newest {
 		return &RowError{"exchange_state", "time_ns",
-			fmt.Sprintf("it is %d, and record %d has the time %d", r.newest, r.next-1, r.event.Time)}
+			fmt.Sprintf("it is %d, but record %d has the time %d", r.newest, r.next-1, r.event.Time)}
 	}
 	err := r.event.Check()
 	if err == nil && r.next-1 > r.numberedAfter {
@@ -173,7 +173,7 @@ func (r *recordReader) checkMore() error {
 	switch e.Kind {
 	case exchange.OrderAccepted, exchange.OrderReduced, exchange.OrderReplaced:
 		if r.called != e.Ref {
-			return fmt.Errorf("its ref is %q, and that of its record %q", r.called, e.Ref)
+			return fmt.Errorf("its ref is %q, but that of its record is %q", r.called, e.Ref)
 		}
 	case exchange.OrderContinued, exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited,
 		exchange.OrderCanceled, exchange.OrdersCanceled, exchange.SymbolHalted, exchange.SymbolResumed,

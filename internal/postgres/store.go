@@ -202,10 +202,10 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	tag, err := s.conn.Exec(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`,
 		id, ack, s.epoch)
 	if err != nil {
-		return fmt.Errorf("postgres: note the journal: %w", err)
+		return fmt.Errorf("postgres: record the journal: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("postgres: note the journal: %w", ErrTaken)
+		return fmt.Errorf("postgres: record the journal: %w", ErrTaken)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 		err = ErrTaken
 	}
 	if err != nil {
-		return 0, fmt.Errorf("postgres: note the new journal: %w", err)
+		return 0, fmt.Errorf("postgres: record the new journal: %w", err)
 	}
 	return ordersAfter, nil
 }

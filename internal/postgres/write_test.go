@@ -150,7 +150,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		`UPDATE outcry.halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
 			"is of record 9, which another row has too",
 		`DELETE FROM outcry.halt_log WHERE seq = 11`: "halt_log, seq 12: it " +
-			"is of record 12, and no row is of record 11",
+			"is of record 12, but no row is of record 11",
 		`UPDATE outcry.halt_log SET reason = E'two\nlines' WHERE seq = 10`: "halt_log, seq 10: " +
 			"exchange: not an event: halt of A",
 	} {

@@ -28,7 +28,7 @@ type application struct {
 // apply is the apply goroutine, the only one that appends to the journal.
 func (r *Replica) apply() {
 	for {
-		items := r.applies.take(r.life.Done())
+		items := r.applies.waitAll(r.life.Done())
 		if items == nil {
 			return
 		}

@@ -22,7 +22,7 @@ type disk interface {
 // messages that had to wait for the sync.
 func (r *Replica) writeLog() {
 	for {
-		writes := r.writes.take(r.life.Done())
+		writes := r.writes.waitAll(r.life.Done())
 		if writes == nil {
 			return
 		}

@@ -35,9 +35,9 @@ func (q *queue[T]) put(v T, bytes int) {
 	wakeUp(q.ready)
 }
 
-// take waits for items and returns all of them, or nil once quit is closed. The caller must call
+// waitAll waits for items and returns all of them, or nil once quit is closed. The caller must call
 // done for each item.
-func (q *queue[T]) take(quit <-chan struct{}) []T {
+func (q *queue[T]) waitAll(quit <-chan struct{}) []T {
 	for {
 		select {
 		case <-q.ready:

@@ -62,10 +62,10 @@ func (r *readers) version(node core.Identity) uint32 {
 	return r.of[node]
 }
 
-// note records the version that a node reads and writes the file. When there are readersMax nodes,
+// record records the version that a node reads and writes the file. When there are readersMax nodes,
 // it removes those that are not members. It returns an error of writing the file. After close it
 // does nothing, since another process may use the directory then.
-func (r *readers) note(node core.Identity, version uint32, members []core.Peer) error {
+func (r *readers) record(node core.Identity, version uint32, members []core.Peer) error {
 	if r.version(node) == version {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (r *Replica) mayVote(learner uint64) error {
 
 // noteReader records the version of records that a peer reads; Status shows it.
 func (r *Replica) noteReader(h *peers.Hello) {
-	if err := r.readers.note(h.Self, h.EventVersion, r.state.now.Load().Members); err != nil {
+	if err := r.readers.record(h.Self, h.EventVersion, r.state.now.Load().Members); err != nil {
 		r.note(slog.LevelWarn, "the version of records that a peer reads was not saved", "peer", h.Node, "error", err)
 	}
 }

@@ -82,11 +82,11 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 
 	// A learner that was let in while there was no leader stays a learner.
 	require.Eventually(t, func() bool { return leader.Status().Members[1].Identity == h.Self }, patience, tick)
-	require.NoError(t, leader.readers.note(h.Self, 1, nil))
+	require.NoError(t, leader.readers.record(h.Self, 1, nil))
 	promote := core.MemberChange{Promote: []uint64{4}}
 	require.ErrorContains(t, leader.Change(ctx, promote),
 		"node 4 reads records only up to version 1, but version 2 is needed")
-	require.NoError(t, leader.readers.note(h.Self, 2, nil))
+	require.NoError(t, leader.readers.record(h.Self, 2, nil))
 	require.ErrorContains(t, leader.Change(ctx, promote), "has not answered lately")
 }
 

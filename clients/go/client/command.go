@@ -266,11 +266,11 @@ func check(commands []Command) error {
 		case c.Ref != "" && c.ownRef() != &c.Ref && !c.namesOrder():
 			return fmt.Errorf("client: %v: it cannot have a ref", c)
 		case c.namesOrder() && (c.Order == 0) == (c.Ref == ""):
-			return fmt.Errorf("client: %v: an order is named by its number or by its ref", c)
+			return fmt.Errorf("client: %v: give either the number or the ref of the order", c)
 		case c.creates() != commands[0].creates():
-			return fmt.Errorf("client: %v and %v do not go into one frame", commands[0], c)
+			return fmt.Errorf("client: %v and %v cannot be sent in one frame", commands[0], c)
 		case !c.creates() && c.Account != commands[0].Account:
-			return fmt.Errorf("client: accounts %s and %s do not go into one frame", commands[0].Account, c.Account)
+			return fmt.Errorf("client: accounts %s and %s cannot be sent in one frame", commands[0].Account, c.Account)
 		}
 		if err := c.checkInstructions(); err != nil {
 			return err

@@ -159,7 +159,7 @@ func refusedSession(reply []byte) error {
 		return unshown(last)
 	}
 	if err != nil || len(answers) != 1 || answers[0].Kind != "session" {
-		return newProtocolError("it does not answer <session>", reply)
+		return newProtocolError("it is not an answer to <session>", reply)
 	}
 	return nil
 }
@@ -178,8 +178,8 @@ func refusedToken(reply []byte) error {
 	return unshown(last)
 }
 
-// unshown returns the error for last words that arrive in place of a reply: an *Unauthorized if they demand
-// a token, or an ErrNeedsTLS if they demand TLS, which an exchange does before it executes anything.
+// unshown returns the error for last words that arrive in place of a reply: an *Unauthorized if they require
+// a token, or an ErrNeedsTLS if they require TLS, which an exchange does before it executes anything.
 func unshown(last *LastWords) error {
 	if strings.HasPrefix(last.Text, wire.TextNeedsTLS) {
 		return fmt.Errorf("%w: %w", ErrNeedsTLS, last)
@@ -206,7 +206,7 @@ func (c *Conn) probe() error {
 		return unshown(last)
 	}
 	if len(answers) > 0 {
-		return newProtocolError("there are answers without a command", reply)
+		return newProtocolError("there are more answers than commands", reply)
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ const refusal = `<error sym="SPY" amount="1" limit="1" ref="r">not now</error>`
 // done, because the exchange may refuse the second before it looks at the ref.
 func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := open(t, played(t, Options{}, func(p *peer) { p.take() }, func(p *peer) {
-			p.take()
+		c := open(t, played(t, Options{}, func(p *peer) { p.readFrame() }, func(p *peer) {
+			p.readFrame()
 			p.say(refusal + `<error id="7">not now</error>`)
-			p.take()
+			p.readFrame()
 			p.say(refusal)
 		}))
 		results := answered(t, send(t, c, buys(1).WithRef("r"), Query("1", 7)))
@@ -28,7 +28,8 @@ func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 		require.Equal(t, &Refused{Sent: buys(1).WithRef("r"), Text: "not now", MaybeDone: true}, refused)
 		require.True(t, MaybeDone(results[0].Err()))
 		require.EqualError(t, refused,
-			"client: account 1 buys 1 SPY at 1 (ref r): refused when it was sent again; whether it was done before is "+
+			"client: account 1 buys 1 SPY at 1 (ref r): refused when it was sent again; whether the first attempt was "+
+				"executed is "+
 				"unknown: not now")
 		require.False(t, MaybeDone(results[1].Err()), "a query changes nothing")
 
@@ -45,7 +46,7 @@ func TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
 			p.Read(make([]byte, 10))
 		}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(refusal)
 		}))
 		_, err := c.Order(background, buys(1).WithRef("r"))
@@ -86,18 +87,18 @@ func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
 	}
 	call := add()
 	require.False(t, call.leave(), "it was not sent")
-	require.Empty(t, c.take(), "and will not be")
+	require.Empty(t, c.dequeue(), "and will not be")
 
 	call = add()
-	require.Equal(t, []*Call{call}, c.take())
+	require.Equal(t, []*Call{call}, c.dequeue())
 	require.True(t, call.leave(), "it is being sent")
 	require.False(t, c.mayTryAgain(call, time.Now()))
 
 	call = add()
-	require.Equal(t, []*Call{call}, c.take())
+	require.Equal(t, []*Call{call}, c.dequeue())
 	c.queue = []*Call{call} // its connection broke, and it was queued again
 	require.True(t, call.leave(), "it may have arrived before")
-	require.Empty(t, c.take())
+	require.Empty(t, c.dequeue())
 }
 
 // TestWhoShowsNoTokenIsToldSoAtOnce: without a token, neither a query nor an order with a ref is retried, and
@@ -107,11 +108,11 @@ func TestWhoShowsNoTokenIsToldSoAtOnce(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			began := time.Now()
 			b := broken(t, send(t, open(t, played(t, Options{}, func(p *peer) {
-				p.take()
+				p.readFrame()
 				p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
 			})), command))
 			require.Equal(t, &Unauthorized{Text: wire.TextUnauthorized + " (connection 7)", None: true}, b.Err)
-			require.ErrorContains(t, b, "no token was shown: ")
+			require.ErrorContains(t, b, "no token was presented: ")
 			require.False(t, b.MaybeDone)
 			require.Zero(t, time.Since(began))
 		})

@@ -12,7 +12,7 @@ var ErrClosed = errors.New("client: closed")
 
 // ErrInsecureToken says that a token would be sent to another machine over an unencrypted connection.
 // Nothing was sent.
-var ErrInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
+var ErrInsecureToken = errors.New("the token was not sent: the connection to another machine is not encrypted")
 
 // ErrNeedsTLS says that the exchange requires TLS and Options.TLS is nil. Nothing was done. The error also
 // wraps a *LastWords.
@@ -33,13 +33,14 @@ type Refused struct {
 // Error returns the exchange's reason and the command.
 func (e *Refused) Error() string {
 	if e.MaybeDone {
-		return fmt.Sprintf("client: %v: refused when it was sent again; whether it was done before is unknown: %s", e.Sent,
+		return fmt.Sprintf("client: %v: refused when it was sent again; whether the first attempt was executed is "+
+			"unknown: %s", e.Sent,
 			e.Text)
 	}
 	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
 }
 
-// Unauthorized says that the exchange rejected the token, or demands one and none was sent. It does not say
+// Unauthorized says that the exchange rejected the token, or requires one and none was sent. It does not say
 // what is wrong with a token. Nothing was done on that connection.
 type Unauthorized struct {
 	Text string
@@ -49,7 +50,7 @@ type Unauthorized struct {
 // Error returns the exchange's text.
 func (e *Unauthorized) Error() string {
 	if e.None {
-		return "no token was shown: " + e.Text
+		return "no token was presented: " + e.Text
 	}
 	return "the token is refused: " + e.Text
 }

@@ -24,8 +24,8 @@ type peer struct {
 
 func newPeer(conn net.Conn) *peer { return &peer{conn, wire.NewFrameReader(conn, 1<<20)} }
 
-// take reads a frame.
-func (p *peer) take() (xml string, ok bool) {
+// readFrame reads a frame.
+func (p *peer) readFrame() (xml string, ok bool) {
 	frame, err := p.frames.Next()
 	return string(frame), err == nil
 }
@@ -138,13 +138,13 @@ func (f *frames) all() []string {
 
 // silent reads frames and answers none.
 func silent(p *peer) {
-	for _, ok := p.take(); ok; _, ok = p.take() {
+	for _, ok := p.readFrame(); ok; _, ok = p.readFrame() {
 	}
 }
 
 // honest answers a short frame as a query of order 7, and a long one as an order with a limit of one dollar.
 func honest(p *peer) {
-	for xml, ok := p.take(); ok; xml, ok = p.take() {
+	for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 		answer := status("7")
 		if len(xml) > 60 {
 			answer = bought("1", "3")
@@ -157,7 +157,7 @@ func TestRepliesInSmallPiecesAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for range 3 {
-				p.take()
+				p.readFrame()
 				for _, b := range wire.AppendFrame(nil, []byte("<results>"+status("7")+"</results>")) {
 					time.Sleep(time.Second / 10)
 					p.write(string(b))

@@ -28,7 +28,7 @@ func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 		framed(`<results><status id="7"/><status id="7"/></results>`): "1 commands have 2 answers",
 		framed("<results><fine/></results>"):                          "1 commands have 0 answers",
 		framed("<results>" + status("8") + "</results>"):              "the answer to another command",
-		framed("<results>" + bought("1", "7") + "</results>"):         `it has the answer "opened"`,
+		framed("<results>" + bought("1", "7") + "</results>"):         `it contains the unexpected answer "opened"`,
 		answered(`<open shares="x"/>`):                                `"x" is not a decimal number`,
 		answered(`<open shares="-1"/>`):                               `"-1" is not more than 0`,
 		answered(`<canceled shares="1" time="noon"/>`):                `"noon" is not a time`,
@@ -37,8 +37,8 @@ func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			c := open(t, played(t, Options{ReplyBytesMax: 1000, RetryTime: -1}, func(p *peer) {
-				p.take()
-				p.take()
+				p.readFrame()
+				p.readFrame()
 				p.write(reply)
 				silent(p)
 			}))
@@ -56,7 +56,7 @@ func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(`<created id="7"/>`)
 			silent(p)
 		}))
@@ -84,7 +84,7 @@ func TestAnExchangeMayTakeItsTimeButNotLonger(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{ReplyTimeout: time.Minute, RetryTime: -1}, func(p *peer) {
 			for range 2 {
-				p.take()
+				p.readFrame()
 				time.Sleep(59 * time.Second)
 				p.say(status("7"))
 			}
@@ -111,8 +111,8 @@ func TestAnExchangeMayTakeItsTimeButNotLonger(t *testing.T) {
 func TestEachReplyHasItsOwnTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{ReplyTimeout: time.Minute, RetryTime: -1}, func(p *peer) {
-			p.take()
-			p.take()
+			p.readFrame()
+			p.readFrame()
 			time.Sleep(20 * time.Second)
 			p.say(status("7"))
 			silent(p)
@@ -143,8 +143,8 @@ func TestAnExchangeThatTakesNothingBreaksTheConnection(t *testing.T) {
 func TestLastWordsAreToldToThoseWhoHaveNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
-			p.take()
+			p.readFrame()
+			p.readFrame()
 			p.say(status("7"))
 			p.say("<error>the exchange is stopping</error>")
 		}, honest))
@@ -185,8 +185,8 @@ func TestAConnectionThatWasClosedForIdlenessHarmsNobody(t *testing.T) {
 func TestWhoGivesUpDisturbsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{Depth: 2}, func(p *peer) {
-			p.take()
-			p.take()
+			p.readFrame()
+			p.readFrame()
 			time.Sleep(time.Minute / 2)
 			p.say(bought("1", "1"))
 			p.say(bought("2", "2"))
@@ -222,7 +222,7 @@ func TestWhatNobodyWaitsForIsNotSentLater(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{Depth: 1}, func(*peer) {}, nil, nil, nil, func(p *peer) {
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				seen.add(xml)
 				p.say(status("7"))
 			}
@@ -284,13 +284,13 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 	frame := `<auth token="outc_1_&#34;&lt;&amp;&gt;&#34;"/>`
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{Token: token}, func(p *peer) {
-			xml, _ := p.take()
+			xml, _ := p.readFrame()
 			if xml == frame {
 				p.say("<authorized/>")
 			}
-			p.take()
+			p.readFrame()
 		}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
 		}))
 		// The connection breaks, and the token is no longer valid: the client does not retry.
@@ -310,7 +310,7 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			_, err := Dial(background, "exchange:1", played(t, Options{Token: token}, func(p *peer) {
-				p.take()
+				p.readFrame()
 				p.say(reply)
 			}))
 			require.ErrorContains(t, err, want)
@@ -331,22 +331,22 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 func TestAnExchangeWithoutAPlaceDoesNotMeanTheToken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		full := func(p *peer) {
-			p.take()
-			p.say("<error>the exchange has 2 connections and takes no more; try again later (connection 3)</error>")
+			p.readFrame()
+			p.say("<error>the exchange has 2 connections and accepts no more; try again later (connection 3)</error>")
 		}
 		stopping := func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("<error>the exchange is stopping</error>")
 		}
 		c := open(t, played(t, Options{Token: "t"}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("<authorized/>")
 		}, stopping, full, full, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("<authorized/>")
-			p.take()
+			p.readFrame()
 			p.say(status("7"))
-			p.take()
+			p.readFrame()
 		}))
 		results, err := send(t, c, Query("1", 7)).Wait(background)
 		require.NoError(t, err)
@@ -369,7 +369,7 @@ func TestATokenGoesToOtherMachinesEncryptedOnly(t *testing.T) {
 		var seen frames
 		var log strings.Builder
 		o := played(t, Options{Token: "secret", Log: slog.New(slog.NewTextHandler(&log, nil))}, func(p *peer) {
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				seen.add(xml)
 				p.say("<authorized/>")
 			}

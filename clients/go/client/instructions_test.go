@@ -76,7 +76,7 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			var sent frames
 			c := open(t, played(t, Options{}, func(p *peer) {
-				xml, _ := p.take()
+				xml, _ := p.readFrame()
 				sent.add(xml)
 				p.say(each.answers)
 				silent(p)
@@ -98,9 +98,9 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 func TestAnswersMayTellMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(`<opened sym="SPY" amount="1" limit="9" fee="0.1" id="5"><venue name="x"/></opened><notice/>`)
-			p.take()
+			p.readFrame()
 			p.say(`<status id="5" fee="0.1"><open shares="1" hidden="0"/><queue place="7"/></status>`)
 			silent(p)
 		}))
@@ -114,9 +114,9 @@ func TestAnswersMayTellMore(t *testing.T) {
 func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(`<error>there is no account 1</error><error id="0">no</error>`)
-			p.take()
+			p.readFrame()
 			p.say(`<error>the exchange is stopping</error>`)
 		}))
 		_, err := c.Account(background, "1")
@@ -152,7 +152,7 @@ func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {
-				p.take()
+				p.readFrame()
 				p.say(answer + `<error id="0">no</error>`)
 				silent(p)
 			}))
@@ -169,12 +169,12 @@ func TestAnAmendWithItsOwnRefIsSentAgain(t *testing.T) {
 		var again frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for range 6 {
-				p.take()
+				p.readFrame()
 			}
 		}, func(p *peer) {
 			for _, answer := range []string{`<amended id="7" by="9" amount="5" newref="s"/>`,
 				`<account id="1" balance="1" held="0"/><error id="0">no</error>`} {
-				xml, _ := p.take()
+				xml, _ := p.readFrame()
 				again.add(xml)
 				p.say(answer)
 			}
@@ -210,10 +210,10 @@ func TestEveryConnectionSaysThatItCancels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var sent frames
 		play := func(p *peer) {
-			xml, _ := p.take()
+			xml, _ := p.readFrame()
 			sent.add(xml)
 			p.say(asked)
-			xml, _ = p.take()
+			xml, _ = p.readFrame()
 			sent.add(xml)
 			p.say(status("7"))
 		}
@@ -231,7 +231,7 @@ func TestEveryConnectionSaysThatItCancels(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			_, err := Dial(background, "exchange:1", played(t, Options{CancelOnDisconnect: true}, func(p *peer) {
-				p.take()
+				p.readFrame()
 				p.say(answer)
 				silent(p)
 			}))
@@ -252,7 +252,7 @@ func TestAllPagesOfOrdersAreRead(t *testing.T) {
 			for _, answer := range []string{`<orders>` + order("3") + order("4") + `<more after="4"/></orders>`,
 				`<orders after="4"><more after="7"/></orders>`, // a page on which no order is of the symbol
 				`<orders after="7">` + order("9") + `</orders>`} {
-				xml, _ := p.take()
+				xml, _ := p.readFrame()
 				sent.add(xml)
 				p.say(answer + `<error id="0">no</error>`)
 			}

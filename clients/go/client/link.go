@@ -80,7 +80,7 @@ var (
 func (l *link) write() error {
 	c := l.client
 	for {
-		calls := c.take()
+		calls := c.dequeue()
 		if len(calls) == 0 {
 			select {
 			case <-c.wake:

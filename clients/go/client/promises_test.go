@@ -18,7 +18,7 @@ func TestATokenGoesEncryptedToOtherMachines(t *testing.T) {
 	defer certificates.Close()
 	o := played(t, Options{Token: "secret"}, func(p *peer) {
 		server := newPeer(tls.Server(p.Conn, &tls.Config{Certificates: certificates.TLS.Certificates}))
-		for _, ok := server.take(); ok; _, ok = server.take() {
+		for _, ok := server.readFrame(); ok; _, ok = server.readFrame() {
 			server.say("<authorized/>")
 		}
 	})
@@ -51,7 +51,7 @@ func (d *deaf) Write(b []byte) (int, error) {
 func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := played(t, Options{RetryTime: -1}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			time.Sleep(lastWordsTime / 2)
 			p.say(bought("1", "3"))
 			silent(p)
@@ -119,14 +119,14 @@ func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{ReplyTimeout: time.Second, RetryTime: time.Hour}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("<error>the exchange is stopping</error>")
 		}, func(p *peer) {
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				seen.add(xml)
 			}
 		}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("")
 			honest(p)
 		}))

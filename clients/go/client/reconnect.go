@@ -44,9 +44,9 @@ func (c *Client) made(l *link) {
 	c.stats.Connections++
 }
 
-// take removes from the queue the calls to send with one write. A suspect is sent alone, so that no other call fails
+// dequeue removes from the queue the calls to send with one write. A suspect is sent alone, so that no other call fails
 // with it.
-func (c *Client) take() (calls []*Call) {
+func (c *Client) dequeue() (calls []*Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes := 0

@@ -86,24 +86,24 @@ func resultsOf(commands []Command, answers []wire.Answer) ([]Result, error) {
 	results := make([]Result, len(commands))
 	for i := range answers {
 		results[i].Command = commands[i]
-		if err := results[i].take(&answers[i]); err != nil {
+		if err := results[i].setAnswer(&answers[i]); err != nil {
 			return nil, fmt.Errorf("%v: %w", commands[i], err)
 		}
 	}
 	return results, nil
 }
 
-// take sets the fields of r from the answer to r.Command.
-func (r *Result) take(a *wire.Answer) (err error) {
+// setAnswer sets the fields of r from the answer to r.Command.
+func (r *Result) setAnswer(a *wire.Answer) (err error) {
 	c := &r.Command
 	switch want := answerOf[c.Kind]; {
 	case a.Kind == "error":
 		r.Refused = &Refused{Sent: *c, Text: a.Error}
 		return nil
 	case a.Kind != want:
-		return fmt.Errorf("it has the answer %q", a.Kind)
+		return fmt.Errorf("it contains the unexpected answer %q", a.Kind)
 	case !c.answeredBy(a):
-		return fmt.Errorf("it has the answer to another command")
+		return fmt.Errorf("it contains the answer to another command")
 	case c.creates():
 		return nil
 	}
@@ -216,7 +216,7 @@ func statusOf(order OrderID, a *wire.Answer) (s Status, err error) {
 func parseID(s string) (OrderID, error) {
 	id, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || id == 0 {
-		return 0, fmt.Errorf("%.64q is not the number of an order", s)
+		return 0, fmt.Errorf("%.64q is not an order number", s)
 	}
 	return OrderID(id), nil
 }

@@ -19,12 +19,12 @@ func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 		var again frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for range 7 {
-				p.take()
+				p.readFrame()
 			}
 		}, func(p *peer) {
 			for _, answer := range []string{bought("1", "1"), status("7"), `<created sym="A"/>`, `<created sym="A" id="3"/>`,
 				status("8")} {
-				xml, _ := p.take()
+				xml, _ := p.readFrame()
 				again.add(xml)
 				p.say(answer)
 			}
@@ -60,7 +60,7 @@ func TestAutoRefNamesWhatHasNoRef(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		take := func(p *peer) {
-			xml, _ := p.take()
+			xml, _ := p.readFrame()
 			seen.add(xml)
 		}
 		c := open(t, played(t, Options{AutoRef: true}, take, func(p *peer) {
@@ -86,7 +86,7 @@ func TestAutoRefNamesWhatHasNoRef(t *testing.T) {
 
 func TestWhatFindsNoConnectionIsGivenUpInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := open(t, played(t, Options{RetryTime: 20 * time.Second}, func(p *peer) { p.take() }, nil))
+		c := open(t, played(t, Options{RetryTime: 20 * time.Second}, func(p *peer) { p.readFrame() }, nil))
 		began := time.Now()
 		first := send(t, c, buys(1).WithRef("r"))
 		time.Sleep(10 * time.Second)
@@ -102,7 +102,7 @@ func TestWhatFindsNoConnectionIsGivenUpInTime(t *testing.T) {
 
 func TestWithoutRetriesNothingWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) { p.take() }, nil, honest))
+		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) { p.readFrame() }, nil, honest))
 		began := time.Now()
 		require.ErrorIs(t, broken(t, send(t, c, Query("1", 7))).Err, errHungUp)
 		require.ErrorIs(t, broken(t, send(t, c, Query("1", 7))).Err, errNobody)
@@ -118,8 +118,8 @@ func TestPausesGrow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var tries []time.Time
 		o := played(t, Options{PauseMin: time.Second, PauseMax: 10 * time.Second, RetryTime: time.Hour},
-			func(p *peer) { p.take() },
-			nil, nil, nil, nil, nil, nil, func(p *peer) { p.take(); p.say(status("7")); p.take() }, honest)
+			func(p *peer) { p.readFrame() },
+			nil, nil, nil, nil, nil, nil, func(p *peer) { p.readFrame(); p.say(status("7")); p.readFrame() }, honest)
 		dial := o.dial
 		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			tries = append(tries, time.Now())
@@ -163,11 +163,11 @@ func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 			var seen frames
 			limit := regexp.MustCompile(`limit="(\d)"`)
 			o := played(t, Options{}, func(p *peer) {
-				for xml, ok := p.take(); ok; xml, ok = p.take() {
+				for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 					seen.add(xml)
 				}
 			}, func(p *peer) {
-				for xml, ok := p.take(); ok; xml, ok = p.take() {
+				for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 					seen.add(xml)
 					price := limit.FindStringSubmatch(xml)[1]
 					p.say(bought(price, price))
@@ -216,11 +216,11 @@ func TestWhatIsSentAgainStaysInFront(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			time.Sleep(time.Second) // read nothing, so that the next write blocks
 		}, func(p *peer) {
 			for _, id := range []string{"1", "2", "3"} {
-				xml, _ := p.take()
+				xml, _ := p.readFrame()
 				seen.add(xml)
 				p.say(status(id))
 			}
@@ -243,10 +243,10 @@ func TestWhatNobodyWaitsForIsNotSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			time.Sleep(time.Minute / 2)
 		}, func(p *peer) {
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				seen.add(xml)
 				p.say(status("8"))
 			}

@@ -118,7 +118,7 @@ func TestAWrongTokenEndsTheSearch(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()
 		n := playNodes(t, map[string]func(p *peer){"a": silent, "b": func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
 		}})
 		_, err := Dial(background, "a,b,c", Options{Token: "t", InsecureToken: true, dial: n.dial})
@@ -133,9 +133,9 @@ func TestASilentExchangeIsLeftForOneThatAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var first, second frames
 		n := playNodes(t, map[string]func(p *peer){"a": func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("")
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				first.add(xml)
 			}
 		}})
@@ -159,7 +159,7 @@ func TestASilentExchangeIsLeftForOneThatAnswers(t *testing.T) {
 func TestASlowExchangeIsNotLeft(t *testing.T) {
 	slow := func(seen *frames) func(p *peer) {
 		return func(p *peer) {
-			for xml, ok := p.take(); ok; xml, ok = p.take() {
+			for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 				if xml == probing {
 					p.say("")
 					continue
@@ -191,9 +191,9 @@ func TestAFrameThatNobodyTakesDoesNotSpin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var n atomic.Int64
 		play := func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("")
-			if _, ok := p.take(); ok {
+			if _, ok := p.readFrame(); ok {
 				n.Add(1)
 			}
 		}

@@ -22,7 +22,7 @@ const (
 // strict answers frames like honest, until it gets one that is too large.
 func strict(seen *frames) func(p *peer) {
 	return func(p *peer) {
-		for xml, ok := p.take(); ok; xml, ok = p.take() {
+		for xml, ok := p.readFrame(); ok; xml, ok = p.readFrame() {
 			seen.add(xml)
 			switch {
 			case xml == probing:
@@ -66,7 +66,7 @@ func TestNobodyBreaksWithASuspect(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{}, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(tooLarge)
 		}, strict(&seen)))
 		bad := send(t, c, Buy("1", "BAD", Whole(1), Whole(1)).WithRef("r"))
@@ -86,13 +86,13 @@ func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		stopping := func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say("<error>the exchange is stopping</error>")
 		}
 		c := open(t, played(t, Options{}, stopping, nil, stopping, func(p *peer) {
-			p.take()
+			p.readFrame()
 			p.say(`<created sym="A"/>`) // not a valid reply to the probe
-			p.take()
+			p.readFrame()
 		}, strict(&seen)))
 		suspect, behind := send(t, c, buys(1).WithRef("r")), send(t, c, Query("1", 7))
 		require.EqualValues(t, 3, answered(t, suspect)[0].Order)

@@ -107,7 +107,7 @@ func (c *Command) nextAfter(text string) (uint64, error) {
 	}
 	after, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || after <= asked {
-		return 0, fmt.Errorf("there are more after %.64q, which is not a number above %d", text, asked)
+		return 0, fmt.Errorf("the page ends after %.64q, which is not a number above %d", text, asked)
 	}
 	return after, nil
 }
@@ -131,7 +131,7 @@ type reader struct {
 	err  error
 }
 
-func (p *reader) note(err error) {
+func (p *reader) keepError(err error) {
 	if p.err == nil {
 		p.err = err
 	}
@@ -143,21 +143,21 @@ func (p *reader) number(name string) Decimal {
 	if err == nil && d.Sign() < 0 {
 		err = fmt.Errorf("%.64q is less than 0", p.part.Get(name))
 	}
-	p.note(err)
+	p.keepError(err)
 	return d
 }
 
 func (p *reader) count(name string) uint64 {
 	n, err := strconv.ParseUint(p.part.Get(name), 10, 63)
 	if err != nil || n == 0 {
-		p.note(fmt.Errorf("%s %.64q is not a positive whole number", name, p.part.Get(name)))
+		p.keepError(fmt.Errorf("%s %.64q is not a positive whole number", name, p.part.Get(name)))
 	}
 	return n
 }
 
 func (p *reader) time() time.Time {
 	t, err := parseTime(p.part.Get("time"))
-	p.note(err)
+	p.keepError(err)
 	return t
 }
 
@@ -168,7 +168,7 @@ func (p *reader) side() Kind {
 	case "sell":
 		return KindSell
 	default:
-		p.note(fmt.Errorf("%.64q is not a side", side))
+		p.keepError(fmt.Errorf("%.64q is not a side", side))
 		return 0
 	}
 }
@@ -177,7 +177,7 @@ func (p *reader) order() OpenOrder {
 	o := OpenOrder{Order: OrderID(p.count("id")), Symbol: p.part.Get("sym"), Side: KindBuy, Limit: p.number("limit"),
 		Open: p.number("open"), Time: p.time()}
 	amount, err := ParseDecimal(p.part.Get("amount"))
-	p.note(err)
+	p.keepError(err)
 	if o.Shares = amount; amount.Sign() < 0 {
 		o.Side, o.Shares = KindSell, amount.Neg()
 	}

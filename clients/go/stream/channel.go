@@ -153,9 +153,9 @@ type header struct {
 	More bool    `json:"more"`
 }
 
-// take reads data and returns the resulting update, or nil while parts are missing or if the channel must
+// apply reads data and returns the resulting update, or nil while parts are missing or if the channel must
 // restart. The error wraps ErrProtocol.
-func (c *channel) take(data []byte) (u *Update, err error) {
+func (c *channel) apply(data []byte) (u *Update, err error) {
 	if c.waits {
 		return nil, nil
 	}
@@ -172,7 +172,7 @@ func (c *channel) take(data []byte) (u *Update, err error) {
 		return nil, nil // data of the old chain
 	}
 	if h.Prev != nil && *h.Prev != c.prev {
-		c.breaks("prev is %d, and the message before it had seq %d", *h.Prev, c.prev)
+		c.breaks("prev is %d, but the previous message had seq %d", *h.Prev, c.prev)
 		return nil, nil
 	}
 	switch kind {
@@ -207,7 +207,7 @@ func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
 	}
 	c.prev, c.book.Seq = h.Seq, h.Seq
 	if sum := c.book.Checksum(); sum != d.Checksum {
-		c.breaks("at seq %d the checksum is %d, but that of the book is %d", h.Seq, d.Checksum, sum)
+		c.breaks("at seq %d the checksum is %d, but the local book has %d", h.Seq, d.Checksum, sum)
 		return nil, nil
 	}
 	c.book.InStep, u.Book = true, c.book

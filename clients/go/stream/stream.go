@@ -366,7 +366,7 @@ func (s *Stream) read(ctx context.Context) (*message, error) {
 		if err = json.Unmarshal(text, &m); err != nil {
 			err = fmt.Errorf("%w: %w", ErrProtocol, err)
 		} else if m.Method == "subscription" {
-			err = s.take(&m)
+			err = s.receive(&m)
 		}
 	}
 	if err != nil {
@@ -376,13 +376,13 @@ func (s *Stream) read(ctx context.Context) (*message, error) {
 	return &m, nil
 }
 
-// take passes a message to its channel and queues the resulting update, if any.
-func (s *Stream) take(m *message) error {
+// receive passes a message to its channel and queues the resulting update, if any.
+func (s *Stream) receive(m *message) error {
 	c := s.channels[m.Params.Channel]
 	if c == nil {
 		return nil // unsubscribed
 	}
-	u, err := c.take(m.Params.Data)
+	u, err := c.apply(m.Params.Data)
 	if u != nil {
 		s.queue = append(s.queue, u)
 	}

@@ -63,9 +63,9 @@ func (a *Access) flags(f *flag.FlagSet) {
 			"also as "+HTTPVariable)
 	f.DurationVar(&a.Timeout, "timeout", 30*time.Second, "how long a reply may take")
 	f.StringVar(&a.tokenFile, "token-file", "",
-		"`file` with the token to show to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
+		"`file` with the token to send to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
 	f.BoolVar(&a.insecure, "insecure-token", false,
-		"show the token to another machine even over a connection that is not encrypted, which everyone on the way can "+
+		"send the token to another machine even over an unencrypted connection, which anyone on the path can "+
 			"read; also as "+InsecureVariable+"=true")
 	f.StringVar(&a.tlsCA, "tls-ca", "",
 		"`file` with the certificate authority of the exchange in PEM, or \"system\": TLS is used then; also as "+
@@ -152,8 +152,8 @@ func (a *Access) heedServer(doctor bool) bool {
 		}
 	}
 	a.HTTPAddr, a.HTTPAsked = old, true
-	fmt.Fprintf(a.Stderr, "outcry: warning: %s is the server's, and the next version of outcry ignores it: "+
-		"set %s, or give --http\n", OldHTTPVariable, HTTPVariable)
+	fmt.Fprintf(a.Stderr, "outcry: warning: %s is a setting of the server, and the next version of outcry will ignore "+
+		"it: set %s, or give --http\n", OldHTTPVariable, HTTPVariable)
 	return true
 }
 

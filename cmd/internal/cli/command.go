@@ -245,7 +245,7 @@ func (p *Program) unknownCommand(words []string) error {
 		return Usage(fmt.Sprintf("%s takes %s, not %s", words[0], either(names), shown(words[1])))
 	}
 	if !strings.HasPrefix(shown(words[0]), `"`) {
-		return Usage("unknown command, which is not shown, as it may be a secret")
+		return Usage("unknown command, not shown because it may be a secret")
 	}
 	return Usage("unknown command " + shown(words[0]) + settings.Suggest(words[0], names))
 }

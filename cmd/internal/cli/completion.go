@@ -154,7 +154,7 @@ var groupSummaries = map[string]string{
 func completeBash(w io.Writer, p *Program) {
 	all := p.commands
 	_, files := valueFlags(all)
-	fmt.Fprintf(w, `# Completion of %[1]s for bash. %[1]s completion bash wrote it.
+	fmt.Fprintf(w, `# Completion of %[1]s for bash. Written by %[1]s completion bash.
 _%[1]s() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 %[2]s  COMPREPLY=()
@@ -178,7 +178,7 @@ func completeZsh(w io.Writer, p *Program) {
 	all := p.commands
 	_, files := valueFlags(all)
 	fmt.Fprintf(w, `#compdef %[1]s
-# Completion of %[1]s for zsh. %[1]s completion zsh wrote it.
+# Completion of %[1]s for zsh. Written by %[1]s completion zsh.
 _%[1]s() {
   local cur=${words[CURRENT]} prev=${words[CURRENT-1]}
 %[2]s  case $prev in %[3]s) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
@@ -196,7 +196,7 @@ if [[ $funcstack[1] == _%[1]s ]]; then _%[1]s "$@"; else compdef _%[1]s %[1]s; f
 
 func completeFish(w io.Writer, p *Program) {
 	all := p.commands
-	fmt.Fprintf(w, `# Completion of %[1]s for fish. %[1]s completion fish wrote it.
+	fmt.Fprintf(w, `# Completion of %[1]s for fish. Written by %[1]s completion fish.
 complete -c %[1]s -f
 complete -c %[1]s -l help -d 'show help'
 `, p.name)

@@ -21,8 +21,9 @@ func (p *Program) printOverview(w io.Writer) {
 	for i := range all {
 		fmt.Fprintf(w, "  %-*s  %s\n", widest, all[i].title(), all[i].Summary)
 	}
-	fmt.Fprint(w, "\nFlags stand before or after the words. "+p.name+" help COMMAND explains a command and its flags.\n",
-		p.status, "\nFlags of all commands that connect to an exchange:\n")
+	fmt.Fprint(w, "\nFlags may precede or follow the arguments. "+p.name+
+		" help COMMAND explains a command and its flags.\n", p.status,
+		"\nFlags of all commands that connect to an exchange:\n")
 	settings.PrintFlags(w, commonFlags, nil)
 }
 
@@ -126,7 +127,7 @@ func helpCommands(name string) []Command {
 			Arguments: []Argument{{Name: "SHELL", Help: "bash, zsh or fish"}},
 			Text:      strings.ReplaceAll(completionText, "PROGRAM", name),
 			Examples:  []string{"completion bash"}, Prepare: prepareCompletion},
-		{Name: "help", Summary: "show the commands, or one of them",
+		{Name: "help", Summary: "list the commands, or explain one",
 			Arguments: []Argument{{Name: "COMMAND", Help: "the command", Optional: true, Many: true}},
 			Examples:  []string{"help buy"}, Prepare: prepareHelp},
 		{Name: "version", Summary: "print the version and the commit",

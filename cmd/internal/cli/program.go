@@ -144,7 +144,7 @@ func (e *UncheckedError) Unwrap() error { return e.err }
 func Unchecked(err error) error { return &UncheckedError{err} }
 
 // ErrBad means that a check failed and that this was already reported.
-var ErrBad = errors.New("something is bad")
+var ErrBad = errors.New("a check failed")
 
 // shown returns an argument for use in an error text. Anything but a short word of letters is left out, since
 // it may be a secret given in the wrong place.
@@ -153,7 +153,7 @@ func shown(argument string) string {
 	word := strings.TrimLeft(argument, "-")
 	letters := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 	if word == "" || len(argument) > longest || !letters {
-		return "one that is not shown, as it may be a secret"
+		return "one that is not shown because it may be a secret"
 	}
 	return fmt.Sprintf("%q", argument)
 }

@@ -20,7 +20,7 @@ Generated from the tables of commands and settings: do not edit. It is written b
 
 ## %[1]s
 
-Flags stand before or after the words; `+"`%[1]s help COMMAND`"+` prints what is below.
+Flags may precede or follow the arguments; `+"`%[1]s help COMMAND`"+` prints what is below.
 
 | command | |
 | --- | --- |
@@ -48,8 +48,8 @@ func printServerReference(w io.Writer) {
 ## outcryd
 
 Each setting is a flag, a variable of the environment (`+"`--max-frame`: `OUTCRY_MAX_FRAME`"+`), and a
-line of the file that `+"`--config`"+` names (`+"`max-frame = 64KiB`"+`). A flag wins over the environment,
-which wins over the file. Sizes are in bytes, or in KiB, MiB, GiB or TiB; durations are
+line of the file that `+"`--config`"+` names (`+"`max-frame = 64KiB`"+`). A flag overrides the environment,
+which overrides the file. Sizes are in bytes, or in KiB, MiB, GiB or TiB; durations are
 numbers with ms, s, m or h.
 
 `)

@@ -176,19 +176,19 @@ const index = `Outcry, an exchange.
 
 GET  /               the market, for people
 GET  /api/v1/        the market, as data; /page/api.html describes it, and /api/v1/openapi.yaml to programs
-GET  /api/v1/ws      JSON-RPC over WebSocket: orders, market data, what accounts have; /page/docs.html#websocket
-     /binance/       what bots made for Binance speak: a subset
+GET  /api/v1/ws      JSON-RPC over WebSocket: orders, market data, accounts; /page/docs.html#websocket
+     /binance/       a subset of the API that bots made for Binance use
 GET  /api/v1/cluster how a node sees its cluster; only in one
 GET  /page/docs.html the documents
 GET  /healthz        whether the process is alive; in a cluster, whether it leads or follows
-GET  /readyz         whether it takes orders, and if not, why
+GET  /readyz         whether it accepts orders, and if not, why
 GET  /metrics        for Prometheus
-PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET tells it
+PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET shows it
 POST /xml            one frame's XML as body, its reply as answer
-GET  /admin/status   how the exchange is doing, as outcry status shows it
+GET  /admin/status   the state of the exchange, as outcry status shows it
 POST /admin/halt?sym=SYM&reason=TEXT, /admin/resume?sym=SYM, /admin/cancel-all?account=ID&sym=SYM
 POST /admin/block?account=ID&reason=TEXT, /admin/unblock?account=ID
-POST /admin/symbol?sym=SYM&tick=0.01&lot=1&protect=10%25&band=20%25, what is left out stays
-POST /admin/limits?account=ID&shares=N&notional=N&open=N&stp=MODE, what is left out stays
+POST /admin/symbol?sym=SYM&tick=0.01&lot=1&protect=10%25&band=20%25; parameters left out stay unchanged
+POST /admin/limits?account=ID&shares=N&notional=N&open=N&stp=MODE; parameters left out stay unchanged
 GET  /debug/pprof/   profiles
 `

@@ -295,7 +295,7 @@ func TestPostXMLTellsThatNothingWasDone(t *testing.T) {
 	o.Answer = func(context.Context, []byte, func([]byte)) error { return fmt.Errorf("session: %w", o.Busy) }
 	response, body := do(t, serve(t, o), "POST", "/xml", "<create/>")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-	require.Equal(t, "<results><error>too many requests are under way; nothing was done, try again</error></results>",
+	require.Equal(t, "<results><error>too many requests are in progress; nothing was done, try again</error></results>",
 		body)
 }
 

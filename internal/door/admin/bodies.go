@@ -11,7 +11,7 @@ import (
 )
 
 // errSlowest means that a body was cut off to make room for a newer one.
-var errSlowest = errors.New("too many others are arriving, and this one began first")
+var errSlowest = errors.New("too many other bodies are arriving, and this one started first")
 
 // bodies holds the bodies of POST /xml that are arriving, at most bodiesMax, each with bodyTimeout to arrive. If there
 // are too many, the one that began first is cut off. So slow clients, however many, do not block a client that sends

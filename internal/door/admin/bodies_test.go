@@ -106,7 +106,7 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	code, text := stuck[0].answer()
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, "<results><error>the body did not arrive: too many others are arriving, and this one began "+
+	require.Equal(t, "<results><error>the body did not arrive: too many other bodies are arriving, and this one started "+
 		"first</error></results>", text)
 }
 

@@ -118,11 +118,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !grant.Scope.Allows(right) {
 		g.options.Denied()
-		http.Error(w, "the token is not for this, which needs scope "+right.Scopes(), http.StatusForbidden)
+		http.Error(w, "the token does not allow this, which needs scope "+right.Scopes(), http.StatusForbidden)
 		return
 	}
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.bound.enter(c, grant.ID) {
-		http.Error(w, "the token has as many requests under way as it may; try again later", http.StatusServiceUnavailable)
+		http.Error(w, "the token is at its limit of concurrent requests; try again later", http.StatusServiceUnavailable)
 		return
 	}
 	ctx := auth.WithGrant(r.Context(), grant)

@@ -189,12 +189,13 @@ func TestARouteThatIsNotInTheTableIsForAdminsAlone(t *testing.T) {
 		token, _ := add(scope)
 		response, body := do(t, s, "GET", "/new", "", bearer(token)...)
 		require.Equal(t, want, response.StatusCode, scope)
-		require.Equal(t, want == http.StatusForbidden, body == "the token is not for this, which needs scope admin\n", body)
+		require.Equal(t, want == http.StatusForbidden, body == "the token does not allow this, which needs scope admin\n",
+			body)
 	}
 	for path, scopes := range map[string]string{"/metrics": "read or operate or admin", "/loglevel": "operate or admin"} {
 		token, _ := add("account:1")
 		_, body := do(t, s, "GET", path, "", bearer(token)...)
-		require.Equal(t, "the token is not for this, which needs scope "+scopes+"\n", body)
+		require.Equal(t, "the token does not allow this, which needs scope "+scopes+"\n", body)
 	}
 }
 

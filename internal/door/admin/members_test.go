@@ -17,29 +17,29 @@ type fakeMembers struct {
 	err   error
 }
 
-func (f *fakeMembers) note(what string, node uint64, address string) error {
+func (f *fakeMembers) record(what string, node uint64, address string) error {
 	f.asked = fmt.Sprint(what, " ", node, " ", address)
 	return f.err
 }
 
 func (f *fakeMembers) Transfer(_ context.Context, node uint64) error {
-	return f.note("transfer", node, "")
+	return f.record("transfer", node, "")
 }
 
 func (f *fakeMembers) Add(_ context.Context, node uint64, address string) error {
-	return f.note("add", node, address)
+	return f.record("add", node, address)
 }
 
 func (f *fakeMembers) Promote(_ context.Context, node uint64) error {
-	return f.note("promote", node, "")
+	return f.record("promote", node, "")
 }
 
 func (f *fakeMembers) Remove(_ context.Context, node uint64) error {
-	return f.note("remove", node, "")
+	return f.record("remove", node, "")
 }
 
 func (f *fakeMembers) Replace(_ context.Context, node uint64, address string) error {
-	return f.note("replace", node, address)
+	return f.record("replace", node, address)
 }
 
 func TestAClusterIsChangedByItsLeader(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAClusterIsChangedByItsLeader(t *testing.T) {
 		{"remove", `{"node":4}`, fmt.Errorf("%w: standby", remote.ErrNotLeading), 503, "remove 4 ",
 			`{"error":"this node does not lead the cluster: standby"}`},
 		{"remove", `{"node":4}`, context.DeadlineExceeded, 503, "remove 4 ",
-			`{"error":"it was not durable within 10s, and its outcome is unknown; ask again"}`},
+			`{"error":"it was not durable within 10s, and its outcome is unknown; repeat the request"}`},
 		{"remove", `{}`, nil, 400, "", `{"error":"node 0: nodes are numbered from 1"}`},
 		{"remove", `{"nodes":4}`, nil, 400, "", `{"error":"the change cannot be read: json: unknown field \"nodes\""}`},
 		{"remove", `{"node":4}{}`, nil, 400, "", `{"error":"there is more input after the change"}`},

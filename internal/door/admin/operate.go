@@ -97,12 +97,12 @@ func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 
 // unknown answers a request if it is unknown whether its operation was done.
 func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
-	level, text := slog.LevelError, fmt.Sprintf("whether it was done is unknown; ask again: %v", err)
+	level, text := slog.LevelError, fmt.Sprintf("whether it was done is unknown; repeat the request: %v", err)
 	switch gone := r.Context().Err(); {
 	case gone != nil: // the client has disconnected, or its token has ended, so it may not see the answer
 		level = slog.LevelInfo
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("it was not durable within %s, and its outcome is unknown; ask again", operateTimeout)
+		text = fmt.Sprintf("it was not durable within %s, and its outcome is unknown; repeat the request", operateTimeout)
 	}
 	o.Log.Log(r.Context(), level, "an operation is not answered", "path", r.URL.Path, who(r), "error", err)
 	answerJSON(w, http.StatusServiceUnavailable, remote.ErrorAnswer{Error: text})
@@ -137,7 +137,7 @@ func parameters(r *http.Request, known []string) (url.Values, error) {
 		left--
 	}
 	if left > 0 {
-		return nil, badRequest("there is a parameter other than %q", known)
+		return nil, badRequest("unknown parameter; the known ones are %q", known)
 	}
 	return q, nil
 }

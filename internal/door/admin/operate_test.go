@@ -111,10 +111,10 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.NoRoom}}, "cancel-all?account=1", 503,
 			`{"error":"refused: no_room"}`, ""},
 		{fakeExchange{err: errors.New("the disk is gone")}, "cancel-all?account=1", 503,
-			`{"error":"whether it was done is unknown; ask again: the disk is gone"}`,
+			`{"error":"whether it was done is unknown; repeat the request: the disk is gone"}`,
 			"level=ERROR msg=\"an operation is not answered\""},
 		{fakeExchange{err: fmt.Errorf("engine: %w", context.DeadlineExceeded)}, "resume?sym=S", 503,
-			`{"error":"it was not durable within 10s, and its outcome is unknown; ask again"}`,
+			`{"error":"it was not durable within 10s, and its outcome is unknown; repeat the request"}`,
 			"level=ERROR msg=\"an operation is not answered\""},
 	} {
 		*x = c.came

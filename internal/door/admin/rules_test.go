@@ -73,7 +73,7 @@ func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{account: exchange.AccountRulesResult{Reason: exchange.NoRoomToCancel}}, "limits?account=1&open=1", 503,
 			`{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
 		{fakeExchange{err: errors.New("the disk is gone")}, "limits?account=1&open=1", 503,
-			`{"error":"whether it was done is unknown; ask again: the disk is gone"}`, "level=ERROR"},
+			`{"error":"whether it was done is unknown; repeat the request: the disk is gone"}`, "level=ERROR"},
 	} {
 		*x = c.came
 		log.Reset()
@@ -109,7 +109,7 @@ func TestWrongRulesAreNamed(t *testing.T) {
 		"block":                            `account id`,
 		"block?account=x":                  `account id \"x\" is not made of digits`,
 		"block?account=1&reason=a%0ab":     "reason",
-		"block?account=1&sym=A":            "there is a parameter other than",
+		"block?account=1&sym=A":            "unknown parameter; the known ones are",
 		"unblock?account=":                 "account is empty",
 		"symbol?tick=1":                    `symbol \"\" is not`,
 		"symbol?sym=A&tick=0&lot=1":        `tick: limit \"0\" is not more than 0`,

@@ -56,7 +56,7 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 	switch {
 	case err == nil:
 	case errors.Is(err, h.options.Busy):
-		h.refuse(w, http.StatusServiceUnavailable, "too many requests are under way; nothing was done, try again")
+		h.refuse(w, http.StatusServiceUnavailable, "too many requests are in progress; nothing was done, try again")
 	default:
 		id := h.failed.Add(1)
 		if r.Context().Err() == nil { // the client is still connected, so the exchange is the cause

@@ -64,7 +64,7 @@ func (c *conn) answerAll() {
 		}
 		if err := c.answer(k, o); err != nil {
 			// Cut and the field ended make the reader end, too.
-			c.socket.Cut(websocket.CodeGoingAway, "an answer is not known: send the command again, with its ref")
+			c.socket.Cut(websocket.CodeGoingAway, "the outcome is unknown: send the command again, with its ref")
 			c.cancel()
 			c.mu.Lock()
 			c.ended, c.broken = true, true
@@ -144,7 +144,7 @@ func (c *conn) answer(k *call, o *out) error {
 	}
 	err := c.send(o)
 	if k.last {
-		c.socket.Close(websocket.CodeUnauthorized, "the token is not taken")
+		c.socket.Close(websocket.CodeUnauthorized, "the token is not accepted")
 	}
 	return err
 }

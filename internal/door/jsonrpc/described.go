@@ -49,8 +49,8 @@ func join(all ...[]field) []field { return slices.Concat(all...) }
 
 var (
 	seqField   = has("seq", "whole", "the newest record that is in the answer")
-	prevField  = may("prev", "whole", "of a delta: the seq of the message before; if that is another one, subscribe again")
-	moreField  = may("more", "boolean", "true: the message goes on in the next one of the channel")
+	prevField  = may("prev", "whole", "of a delta: the seq of the previous message; if it differs, subscribe again")
+	moreField  = may("more", "boolean", "true: the message continues in the next one of the channel")
 	recordTime = optionalAll(timeFields("time", "of the record; absent in a snapshot"))
 )
 
@@ -76,8 +76,8 @@ var objects = []object{
 			values: []string{"rest", "stp", "disconnect", "timer", "operator", "cancel"}},
 		has("open", "decimal", "shares"), has("executed", "decimal", "shares"),
 		has("notional", "decimal", "sum of shares × price"),
-		has("reduced", "decimal", "shares that amends took off in place"),
-		has("canceled", "decimal", "shares; of a replaced order what moved on"),
+		has("reduced", "decimal", "shares removed by amends in place"),
+		has("canceled", "decimal", "shares; of a replaced order, those that moved to the new one"),
 		may("before", "decimal", "executed by the orders that it replaced"), may("replaces", "whole", "an order"),
 		may("by", "whole", "the order that replaced it")}, timeFields("time", "when it was accepted"),
 		timeFields("changed", "its newest change"),
@@ -86,10 +86,10 @@ var objects = []object{
 		has("fill", "whole", "counts the account's fills 1, 2, 3 without a gap"), has("order", "whole", ""),
 		may("trade", "whole", "id of the trade; absent if it is older than these are kept"), has("sym", "string", ""),
 		oneOf("side", "", "buy", "sell"), has("shares", "decimal", ""), has("price", "decimal", ""),
-		has("maker", "boolean", "it was resting")}, timeFields("time", ""))},
+		has("maker", "boolean", "true if the order was resting")}, timeFields("time", ""))},
 	{"position", "an account's shares of a symbol", []field{has("sym", "string", ""), has("shares", "decimal", "free"),
 		has("held", "decimal", "by open sells")}},
-	{"trade", "a trade, as everybody sees it", join([]field{has("id", "whole", "counts the symbol's trades"),
+	{"trade", "a trade, as it is public", join([]field{has("id", "whole", "counts the symbol's trades"),
 		has("price", "decimal", ""), has("shares", "decimal", ""), oneOf("side", "of who came last", "buy", "sell"),
 		has("buy", "whole", "order"), has("sell", "whole", "order")}, timeFields("time", ""))},
 	{"symbol", "a symbol", []field{has("sym", "string", ""), has("tick", "decimal", ""), has("lot", "decimal", ""),

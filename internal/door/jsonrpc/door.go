@@ -48,7 +48,7 @@ func (d *Door) ready() *fault {
 	if d.options.Sessions() != nil {
 		return nil
 	}
-	text := "there are no orders and no accounts here now"
+	text := "orders and accounts are not available here now"
 	if err := d.options.Why(); err != nil {
 		text += ": " + err.Error()
 	}

@@ -16,7 +16,7 @@ func connectionMethods() []method {
 		{name: "ping", access: forAll, answer: (*conn).answerPing, doc: "the exchange's clock",
 			result: timeFields("time", "now")},
 		{name: "auth", access: forAll, begin: (*conn).beginAuth, answer: (*conn).answerAuth,
-			doc: "shows a token, if none was shown at the handshake",
+			doc: "presents a token, if none was presented in the handshake",
 			params: []param{{name: "token", doc: "as outcry token add printed it",
 				read: func(a *args, v *value) error { a.token = v.Own(); return nil }}},
 			result: []field{

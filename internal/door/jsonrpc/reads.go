@@ -57,7 +57,7 @@ func unmarketed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return wrong(notReady, "there is no market data now: "+err.Error())
+	return wrong(notReady, "market data are not available now: "+err.Error())
 }
 
 // look calls read with the market of a symbol.

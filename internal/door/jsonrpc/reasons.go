@@ -23,8 +23,8 @@ var codes = []struct {
 	{codeMethod, "no such method. Nothing was done, nor will it ever be"},
 	{codeParams, "wrong params. Nothing was done, nor will it ever be"},
 	{codeState, "refused because of the present state of the exchange; nothing was done and no ref used"},
-	{codeWho, "about who asks"},
-	{codeNotNow, "temporarily unavailable; surely not done: try again"},
+	{codeWho, "about the token or the account of the request"},
+	{codeNotNow, "temporarily unavailable; certainly not done: try again"},
 }
 
 // reason is why a request is refused. Programs decide by it, so its names never change.
@@ -60,22 +60,22 @@ var ownReasons = []struct {
 	{unknownMethod, codeMethod, `there is no method "order.new"`},
 	{missingParam, codeParams, "order.place has no limit"},
 	{unknownParam, codeParams, `order.place has no parameter "color"`},
-	{wrongType, codeParams, "amount has to be a decimal in a string"},
+	{wrongType, codeParams, "amount must be a decimal in a string"},
 	{invalidValue, codeParams, `amount "1e3" is not a decimal number`},
 	{conflict, codeParams, "order.get names its order twice, by id and by ref"},
 	{unknownChannel, codeParams, `there is no channel "books.SPY"`},
 	{tooManySubscriptions, codeState, "a connection has at most 1000 subscriptions"},
 	{alreadyReplaced, codeState, "order 1 has nothing open: it was replaced by order 9"},
 	{unauthenticated, codeWho, textUnauthenticated},
-	{alreadyAuthenticated, codeWho, "this connection has shown a token already"},
-	{notReady, codeNotNow, "this node is a standby: it takes no orders, and knows no accounts"},
-	{busy, codeNotNow, "the exchange has as many requests of this kind under way as it takes; try again later"},
+	{alreadyAuthenticated, codeWho, "this connection has presented a token already"},
+	{notReady, codeNotNow, "this node is a standby: it accepts no orders, and has no accounts"},
+	{busy, codeNotNow, "the exchange is at its limit of concurrent requests of this kind; try again later"},
 }
 
 // textUnauthenticated is the text for every client without a valid token, whatever is wrong with the token.
 const textUnauthenticated = "this exchange " +
-	"needs a token that is known and has not ended: as a bearer at the handshake, " +
-	"or by auth"
+	"needs a valid token: as a bearer in the handshake, or " +
+	"by auth"
 
 // coreReason is the code and the reason with which this package reports a reason of the core.
 type coreReason struct {

@@ -155,7 +155,7 @@ func (c *conn) call(calls []*call, requests []engine.Request, outcomes []door.Ou
 		k.asked[0], k.came[0], k.err = requests[i], outcomes[i], err
 		switch {
 		case errors.Is(err, door.ErrBusy):
-			k.fault = wrong(busy, "the exchange has as many requests under way as it takes; try again later")
+			k.fault = wrong(busy, "the exchange is at its limit of concurrent requests; try again later")
 			continue
 		case errors.Is(err, door.ErrUnauthorized):
 			k.last = true

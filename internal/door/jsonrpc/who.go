@@ -27,7 +27,7 @@ func (c *conn) mayRead() *fault {
 	if c.door.options.Tokens == nil || c.grant.Scope.Allows(auth.Market) {
 		return nil
 	}
-	return c.denied("the token is not for this, which needs scope " + auth.Market.Scopes())
+	return c.denied("the token does not allow this, which needs scope " + auth.Market.Scopes())
 }
 
 // mayActFor returns a fault if the client may not act for an account. It judges all reads of this door. Commands are
@@ -60,7 +60,7 @@ func (c *conn) setGrant(grant *auth.Grant) {
 
 // unproved closes a connection that has shown no token within door.AuthTimeout.
 func (c *conn) unproved() {
-	c.socket.Close(websocket.CodeUnauthorized, "no token was shown")
+	c.socket.Close(websocket.CodeUnauthorized, "no token was presented")
 }
 
 func (c *conn) beginAuth(k *call) *fault {
@@ -69,7 +69,7 @@ func (c *conn) beginAuth(k *call) *fault {
 		return nil
 	}
 	if c.grant != nil {
-		return wrong(alreadyAuthenticated, "this connection has shown a token already")
+		return wrong(alreadyAuthenticated, "this connection has presented a token already")
 	}
 	grant, err := tokens.Check(k.args.token)
 	if err != nil {

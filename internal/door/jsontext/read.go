@@ -145,7 +145,7 @@ func (s *Scanner) unexpected(wanted string) error {
 		return errShort
 	}
 	r, _ := utf8.DecodeRune(s.text[s.at:])
-	return fmt.Errorf("%s stands where %s is expected", strconv.QuoteRune(r), wanted)
+	return fmt.Errorf("found %s where %s is expected", strconv.QuoteRune(r), wanted)
 }
 
 // value reads a value that is nested depth levels deep.
@@ -334,7 +334,7 @@ func (s *Scanner) string() (string, error) {
 			}
 			return string(append(unescaped, plain...)), nil
 		case c < ' ':
-			return "", fmt.Errorf("%s stands in a string without an escape", strconv.QuoteRune(rune(c)))
+			return "", fmt.Errorf("%s in a string is not escaped", strconv.QuoteRune(rune(c)))
 		case c == '\\':
 			unescaped = append(unescaped, s.text[begin:s.at]...)
 			var err error
@@ -371,7 +371,7 @@ func (s *Scanner) escape(dst []byte) ([]byte, error) {
 	}
 	if utf16.IsSurrogate(r) {
 		if !bytes.HasPrefix(s.text[s.at:], []byte(`\u`)) {
-			return nil, errors.New("half of a surrogate pair is no character")
+			return nil, errors.New("half of a surrogate pair is not a character")
 		}
 		s.at++
 		low, err := s.hex()
@@ -379,7 +379,7 @@ func (s *Scanner) escape(dst []byte) ([]byte, error) {
 			return nil, err
 		}
 		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-			return nil, errors.New("half of a surrogate pair is no character")
+			return nil, errors.New("half of a surrogate pair is not a character")
 		}
 	}
 	return utf8.AppendRune(dst, r), nil
@@ -393,7 +393,7 @@ func (s *Scanner) hex() (rune, error) {
 	}
 	n, err := strconv.ParseUint(string(s.text[s.at:s.at+digits]), 16, 16)
 	if err != nil {
-		return 0, errors.New(`four hexadecimal digits are expected behind \u`)
+		return 0, errors.New(`four hexadecimal digits are expected after \u`)
 	}
 	s.at += digits
 	return rune(n), nil

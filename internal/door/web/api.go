@@ -62,7 +62,7 @@ const (
 
 // Errors of requests.
 var (
-	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
+	errTooManyReaders = errors.New("the stream is at its limit of readers; try again later")
 	errGone           = errors.New("trades are no longer in memory")
 )
 
@@ -218,7 +218,7 @@ func (a *API) answer(most int,
 			defer func() { <-running }()
 		default:
 			refuse(w, http.StatusServiceUnavailable,
-				fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
+				fmt.Errorf("%d requests of this kind are in progress, which is the limit; try again", most))
 			return
 		}
 		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // before answerOf reads: the answer may be newer
@@ -320,7 +320,7 @@ func (a *API) trades(f *market.Feed, r *http.Request, q query) (json []byte, err
 		case given == "":
 			first = max(m.FirstTrade(), last-min(last, uint64(limit))+1)
 		case first < m.FirstTrade():
-			gone = fmt.Errorf("%w: of %s those from %d on are; the relation executions of the database has all",
+			gone = fmt.Errorf("%w: those of %s start at %d; all are in the relation executions of the database",
 				errGone, m.Symbol(), m.FirstTrade())
 			return
 		}

@@ -324,7 +324,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		"/api/v1/trades/S?after=-1":  `400 after "-1" is not the id of a trade`,
 		"/api/v1/trades/S?limit=1e3": `400 limit "1e3" is not a number from 1 to 1000`,
 		"/api/v1/trades/S?after=5": fmt.Sprintf("410 trades are no longer in memory: "+
-			"of S those from %d on are; the relation executions", tradesInMemory+11),
+			"those of S start at %d; all are in the relation executions", tradesInMemory+11),
 		"/api/v1/orders/1?after=-1":      `400 after "-1" is not a number from 0 to 2147483647`,
 		"/api/v1/orders/1?limit=10001":   `400 limit "10001" is not a number from 1 to 10000`,
 		"/api/v1/orders/x":               `400 order id "x"`,
@@ -401,7 +401,7 @@ func TestAnswersAreBoundedInNumber(t *testing.T) {
 	}
 	var refusal struct{ Error string }
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/orders/1", &refusal))
-	require.Equal(t, "16 requests of this kind are under way and no more are taken; try again", refusal.Error)
+	require.Equal(t, "16 requests of this kind are in progress, which is the limit; try again", refusal.Error)
 	require.Equal(t, http.StatusOK, s.get("/api/v1/symbols", new(symbolsAnswer)))
 	close(release)
 	for range ordersAnswersMax {

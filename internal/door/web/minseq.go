@@ -31,7 +31,7 @@ func (a *API) await(ctx context.Context, f *market.Feed, q query) error {
 	}
 	if a.waiting.Add(1) > minSeqWaitsMax {
 		a.waiting.Add(-1)
-		return fmt.Errorf("%d requests wait for a record and no more are taken; try again", minSeqWaitsMax)
+		return fmt.Errorf("%d requests wait for a record, which is the limit; try again", minSeqWaitsMax)
 	}
 	defer a.waiting.Add(-1)
 	return f.Await(ctx, seq)

@@ -341,7 +341,7 @@ func TestReadersAreBoundedInNumber(t *testing.T) {
 	s.open("")
 	var refusal struct{ Error string }
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/stream?sym=S", &refusal))
-	require.Equal(t, "the stream has as many readers as it may, try again later: 2 are served at a time", refusal.Error)
+	require.Equal(t, "the stream is at its limit of readers; try again later: 2 are served at a time", refusal.Error)
 	require.EqualValues(t, 1, testutil.ToFloat64(s.api.options.Metrics.refused))
 	require.NoError(t, a.close())
 	require.Eventually(t, func() bool { return testutil.ToFloat64(s.api.options.Metrics.readers) == 1 }, patience,

@@ -140,7 +140,7 @@ func (s *Server) add(c *Conn) error {
 	}
 	if most := s.options.Max(); len(s.conns) >= most {
 		s.options.Metrics.full.Inc()
-		return fmt.Errorf("the server has %d WebSocket connections and takes no more; try again later", most)
+		return fmt.Errorf("the server has %d WebSocket connections and accepts no more; try again later", most)
 	}
 	s.conns[c] = struct{}{}
 	s.running.Add(1)

@@ -66,15 +66,15 @@ func (c *Conn) write(b *batch, wait bool) {
 			return
 		}
 		c.wrote(b, err)
-		if !c.take(b) {
+		if !c.fill(b) {
 			batches.Put(b)
 			return
 		}
 	}
 }
 
-// take fills the batch with the items to write next. It returns false if there are none, and writing has then ended.
-func (c *Conn) take(b *batch) bool {
+// fill fills the batch with the items to write next. It returns false if there are none, and writing has then ended.
+func (c *Conn) fill(b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(b.items)

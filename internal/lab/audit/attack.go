@@ -147,7 +147,7 @@ func smuggle(ctx context.Context, addr, request string) error {
 	}
 	reply, err := http.ReadResponse(bufio.NewReader(conns[0]), nil)
 	if err != nil {
-		return fmt.Errorf("a request with two ends: %q: %w", request, err)
+		return fmt.Errorf("a request with two lengths: %q: %w", request, err)
 	}
 	defer reply.Body.Close()
 	return judgeSmuggled(reply, request)
@@ -155,7 +155,7 @@ func smuggle(ctx context.Context, addr, request string) error {
 
 func judgeSmuggled(reply *http.Response, request string) error {
 	if reply.StatusCode < 400 || !reply.Close {
-		return fmt.Errorf("a request with two ends is answered with %s: %q", reply.Status, request)
+		return fmt.Errorf("a request with two lengths is answered with %s: %q", reply.Status, request)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func largeReply(ctx context.Context, at Target, xml []byte, most int64) error {
 	}
 	bytes, err := l.SkipReply()
 	if bytes > most {
-		return fmt.Errorf("the reply has %d bytes, and may have %d", bytes, most)
+		return fmt.Errorf("the reply has %d bytes; the maximum is %d", bytes, most)
 	}
 	return err
 }

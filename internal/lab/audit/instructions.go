@@ -144,11 +144,11 @@ func (h *knowledge) matchAmend(a *amendRow) error {
 	s := h.orders[serial(a.amount)]
 	switch {
 	case s == nil || !s.amends() || s.old != a.about || abs(s.amount) != a.amount || s.limit != a.limit:
-		return fmt.Errorf("amend %+v is there and was never sent so, or is there a second time: %+v", *a, s)
+		return fmt.Errorf("amend %+v is in the tables, but was never sent like this, or appears a second time: %+v", *a, s)
 	case s.fate == refused || s.fate == cutOff:
-		return fmt.Errorf("amend %+v is there, but was refused, or its frame was never whole", *a)
+		return fmt.Errorf("amend %+v is in the tables, but was refused, or its frame was never complete", *a)
 	case s.done:
-		return fmt.Errorf("amend %+v is there a second time", *a)
+		return fmt.Errorf("amend %+v appears a second time", *a)
 	case s.fate == answered && a.replaces && s.id != a.order:
 		return fmt.Errorf("amend %+v was answered with order %d", *a, s.id)
 	case s.fate == answered && !a.replaces && s.reduced != decimal(a.reduced):

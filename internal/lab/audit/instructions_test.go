@@ -68,11 +68,11 @@ func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
 	require.NoError(t, h.matchAmend(&row))
 	require.ErrorContains(t, h.matchAmend(&row), "a second time")
 	for name, change := range map[string]func(o *sentOrder, row *amendRow){
-		"was refused":         func(o *sentOrder, _ *amendRow) { o.fate = refused },
-		"never sent so":       func(_ *sentOrder, row *amendRow) { row.limit = unit },
-		"with a reduction of": func(o *sentOrder, _ *amendRow) { o.fate, o.reduced = answered, "2" },
-		"with order 9":        func(o *sentOrder, row *amendRow) { o.fate, o.id, row.replaces = answered, 9, true },
-		"there and was never": func(_ *sentOrder, row *amendRow) { row.about = 6 },
+		"was refused":          func(o *sentOrder, _ *amendRow) { o.fate = refused },
+		"never sent like this": func(_ *sentOrder, row *amendRow) { row.limit = unit },
+		"with a reduction of":  func(o *sentOrder, _ *amendRow) { o.fate, o.reduced = answered, "2" },
+		"with order 9":         func(o *sentOrder, row *amendRow) { o.fate, o.id, row.replaces = answered, 9, true },
+		"but was never sent":   func(_ *sentOrder, row *amendRow) { row.about = 6 },
 	} {
 		h, o, row := sent()
 		change(o, &row)

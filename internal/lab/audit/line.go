@@ -69,7 +69,7 @@ func (l *Line) Reply(bytesMax int64) ([]wire.Answer, error) {
 	case err != nil:
 		return nil, err
 	case bytes > bytesMax:
-		return nil, fmt.Errorf("a reply has %d bytes, and %d at the most", bytes, bytesMax)
+		return nil, fmt.Errorf("a reply has %d bytes; the maximum is %d", bytes, bytesMax)
 	}
 	b := make([]byte, bytes)
 	if _, err := io.ReadFull(l.in, b); err != nil {
@@ -164,7 +164,7 @@ func CreateMany(ctx context.Context, at Target, n int, add func(c *wire.Create, 
 func Full(what string, accepted, bound int, refusal, flag string) error {
 	switch {
 	case accepted != bound:
-		return fmt.Errorf("the exchange took %d %s, of %d; the first refusal: %q", accepted, what, bound, refusal)
+		return fmt.Errorf("the exchange accepted %d %s of %d; the first refusal: %q", accepted, what, bound, refusal)
 	case !strings.Contains(refusal, flag) || !strings.Contains(refusal, strconv.Itoa(bound)):
 		return fmt.Errorf("the refusal of more than %d %s does not name it and %s: %q", bound, what, flag, refusal)
 	}

@@ -32,11 +32,11 @@ func (h *knowledge) match(t *truth) error {
 		case answered:
 			switch {
 			case s.amends() && s.id == 0 && !s.done:
-				return fmt.Errorf("an amend of order %d was answered with <amended> and is lost: %+v", s.old, *s)
+				return fmt.Errorf("an amend of order %d was answered with <amended>, but is lost: %+v", s.old, *s)
 			case s.amends() && s.id == 0:
 				delete(h.orders, n)
 			case t.orders[s.id] == nil:
-				return fmt.Errorf("order %d was answered with <opened> and is lost: %+v", s.id, *s)
+				return fmt.Errorf("order %d was answered with <opened>, but is lost: %+v", s.id, *s)
 			}
 		case sent:
 			switch {
@@ -60,17 +60,18 @@ func (h *knowledge) matchOrder(o *order) error {
 	s := h.orders[o.serial()]
 	switch {
 	case s == nil || s.amends() != (o.replaces > 0):
-		return fmt.Errorf("order %d (%s of %s for account %s) is there and was never sent, or is there a second time, or "+
+		return fmt.Errorf("order %d (%s of %s for account %s) is in the tables, but was never sent, appears a second "+
+			"time, or "+
 			"was given up", o.id, decimal(o.amount), o.sym, o.account)
 	case s.account != o.account || !s.amends() && s.sym != o.sym || abs(s.amount) != o.total() ||
 		s.amount > 0 != o.buys() || s.limit != 0 && s.limit != o.limit || !s.amends() && s.inEffect() != o.instructions:
-		return fmt.Errorf("order %d is there as %+v and was sent as %+v", o.id, *o, *s)
+		return fmt.Errorf("order %d is in the tables as %+v, but was sent as %+v", o.id, *o, *s)
 	case s.fate == refused:
 		return fmt.Errorf("order %d exists, but was answered with a rejection", o.id)
 	case s.fate == cutOff:
-		return fmt.Errorf("order %d is there, but its frame was never whole", o.id)
+		return fmt.Errorf("order %d is in the tables, but its frame was never complete", o.id)
 	case s.id != 0 && s.id != o.id:
-		return fmt.Errorf("one order is there as %d and as %d", s.id, o.id)
+		return fmt.Errorf("one order is in the tables twice, as %d and as %d", s.id, o.id)
 	}
 	if s.fate == sent && s.id == 0 {
 		s.id = o.id
@@ -80,7 +81,7 @@ func (h *knowledge) matchOrder(o *order) error {
 		}
 	}
 	if s.kind == "market" && s.limit == 0 && o.limit != protection(o) {
-		return fmt.Errorf("order %d at market has the limit %s, and the best price was %s", o.id, decimal(o.limit),
+		return fmt.Errorf("market order %d has the limit %s, but the best price was %s", o.id, decimal(o.limit),
 			decimal(o.best))
 	}
 	n := len(s.answer.Executed)
@@ -118,9 +119,9 @@ func (h *knowledge) matchAccounts(t *truth, opened, placed []string) error {
 		a := h.accounts[id]
 		switch {
 		case a == nil || a.opened == refused || a.opened == cutOff:
-			return fmt.Errorf("account %s is there, but was never asked for, or refused, or its frame was cut", id)
+			return fmt.Errorf("account %s is in the tables, but was never requested, was refused, or its frame was cut off", id)
 		case balance != decimal(a.balance):
-			return fmt.Errorf("account %s was opened with %s, and asked for with %s", id, balance, decimal(a.balance))
+			return fmt.Errorf("account %s was opened with %s, but requested with %s", id, balance, decimal(a.balance))
 		case !a.inTables:
 			a.inTables = true
 			t.openAccount(id, product(a.balance, unit))
@@ -133,7 +134,7 @@ func (h *knowledge) matchAccounts(t *truth, opened, placed []string) error {
 		case a == nil || a.sym != fields[1] || a.placed == refused || a.placed == cutOff:
 			return fmt.Errorf("a deposit exists that no client sent: %s", row)
 		case fields[2] != decimal(a.shares):
-			return fmt.Errorf("account %s has %s shares of %s, and %s were placed", a.id, fields[2], a.sym, decimal(a.shares))
+			return fmt.Errorf("account %s has %s shares of %s, but %s were placed", a.id, fields[2], a.sym, decimal(a.shares))
 		case !a.placedInTables:
 			a.placedInTables = true
 			t.placeShares(a.sym, a.id, big.NewInt(a.shares))
@@ -141,10 +142,10 @@ func (h *knowledge) matchAccounts(t *truth, opened, placed []string) error {
 	}
 	for _, a := range h.accounts {
 		if a.opened == answered && !a.inTables || a.placed == answered && !a.placedInTables {
-			return fmt.Errorf("account %s was answered with <created>, and it or its shares are lost", a.id)
+			return fmt.Errorf("account %s was answered with <created>, but it or its shares are lost", a.id)
 		}
 		if a.placedInTables && !a.inTables {
-			return fmt.Errorf("account %s has shares and is not there", a.id)
+			return fmt.Errorf("account %s has shares, but is not in the tables", a.id)
 		}
 	}
 	return nil

@@ -45,10 +45,10 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 		{"a refused order is there", "was answered with a rejection", func(o *order, no, _, _ *sentOrder) []*order {
 			return []*order{o, inTables(9, no)}
 		}},
-		{"an order of a cut frame is there", "never whole", func(o *order, _, _, cut *sentOrder) []*order {
+		{"an order of a cut frame is there", "never complete", func(o *order, _, _, cut *sentOrder) []*order {
 			return []*order{o, inTables(9, cut)}
 		}},
-		{"an order is there twice", "one order is there as", func(o *order, _, unknown, _ *sentOrder) []*order {
+		{"an order is there twice", "one order is in the tables twice", func(o *order, _, unknown, _ *sentOrder) []*order {
 			return []*order{o, inTables(8, unknown), inTables(9, unknown)}
 		}},
 		{"an order that nobody sent", "never sent", func(o *order, _, _, _ *sentOrder) []*order {
@@ -59,7 +59,7 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 			return []*order{o}
 		}},
 		{"another limit", "was sent as", func(o *order, _, _, _ *sentOrder) []*order { o.limit++; return []*order{o} }},
-		{"another id", "one order is there as", func(o *order, _, _, _ *sentOrder) []*order { o.id = 6; return []*order{o} }},
+		{"another id", "in the tables twice", func(o *order, _, _, _ *sentOrder) []*order { o.id = 6; return []*order{o} }},
 		{"an execution is lost", "was answered as having executed", func(o *order, _, _, _ *sentOrder) []*order {
 			o.executed = nil
 			return []*order{o}
@@ -153,7 +153,7 @@ func TestAccountsAreMatchedToo(t *testing.T) {
 		{"refused, and there", "refused", refused, nil, nil},
 		{"another balance", "was opened with", answered, func(a *sentAccount) []string { return []string{a.id + " 1"} }, nil},
 		{"other shares", "were placed", answered, nil, func(a *sentAccount) []string { return []string{a.id + " S 1"} }},
-		{"of nobody", "never asked for", answered, func(a *sentAccount) []string { return []string{"9999999999 1"} }, nil},
+		{"of nobody", "never requested", answered, func(a *sentAccount) []string { return []string{"9999999999 1"} }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newKnowledge(nil)

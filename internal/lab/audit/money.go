@@ -160,11 +160,11 @@ func compareHoldings(what string, table map[[2]string][2]string, want map[[2]str
 		switch {
 		case !ok && h.free.Sign() == 0 && h.held.Sign() == 0:
 		case !ok:
-			return fmt.Errorf("%s %s is not in the tables, and should have %s free and %s held", what, key,
+			return fmt.Errorf("%s %s is not in the tables, but should have %s free and %s held", what, key,
 				model.Decimal(h.free, places),
 				model.Decimal(h.held, places))
 		case !equals(have[0], h.free, places) || !equals(have[1], h.held, places):
-			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
+			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it must be %s and %s",
 				what, key, have[0], have[1], model.Decimal(h.free, places), model.Decimal(h.held, places))
 		}
 	}

@@ -29,7 +29,7 @@ func newBulk(accounts []string) bulk {
 func (b *bulk) match(o *order) error {
 	b.answered[o.id] = false
 	if int64(len(b.answered)) > b.sent {
-		return fmt.Errorf("order %d of bulk account %s is there, and only %d were sent: one is there twice",
+		return fmt.Errorf("order %d of bulk account %s is in the tables, but only %d were sent: one appears twice",
 			o.id, o.account, b.sent)
 	}
 	return nil
@@ -39,7 +39,7 @@ func (b *bulk) match(o *order) error {
 func (b *bulk) lost() error {
 	for id, missing := range b.answered {
 		if missing {
-			return fmt.Errorf("order %d of a bulk account was answered with <opened> and is lost", id)
+			return fmt.Errorf("order %d of a bulk account was answered with <opened>, but is lost", id)
 		}
 	}
 	return nil

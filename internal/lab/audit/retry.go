@@ -78,7 +78,7 @@ func (h *knowledge) recordRepeat(o *sentOrder, a *wire.Answer) {
 		h.counts.Errors[kindOf(a.Error)]++
 	case o.first != nil && !reflect.DeepEqual(want, a),
 		o.first == nil && !o.amends() && (a.Kind != want.Kind || a.Order != want.Order || a.ID != want.ID):
-		h.complainLocked("order %d is answered again with %+v, and not with %+v", o.id, *a, *want)
+		h.complainLocked("order %d is answered again with %+v instead of %+v", o.id, *a, *want)
 	case o.first == nil:
 		o.first = a
 	}
@@ -101,7 +101,7 @@ func (s *Session) RetryAll(ctx context.Context) error {
 		return err
 	}
 	if wrong := s.history.complaints(); len(wrong) > 0 {
-		return fmt.Errorf("a client that sends again sees: %s", wrong[0])
+		return fmt.Errorf("a client that retries sees: %s", wrong[0])
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 // recordOther records the answer to another order with a used ref.
 func (h *knowledge) recordOther(o *sentOrder, a *wire.Answer) {
 	if a.Kind != "error" || !strings.Contains(a.Error, "has used ref") && !strings.Contains(a.Error, unavailable) {
-		h.complainLocked("order %d's ref is taken for another order: %+v", o.id, *a)
+		h.complainLocked("order %d's ref is accepted for another order: %+v", o.id, *a)
 	}
 }
 
@@ -167,6 +167,6 @@ func (h *knowledge) recordByRef(o *sentOrder, a *wire.Answer) {
 		return
 	}
 	if a.Kind != "status" || number(a.ID) < o.id || a.Ref != o.ref { // a later order may have replaced it
-		h.complainLocked("order %d is asked for by its ref %s, and answered with %+v", o.id, o.ref, *a)
+		h.complainLocked("order %d is queried by its ref %s, and answered with %+v", o.id, o.ref, *a)
 	}
 }

@@ -258,7 +258,7 @@ func (s *Session) CheckAnswers(ctx context.Context) error {
 		for i, a := range answers {
 			o := asked[n*queryBatch+i]
 			if want := o.status(); !reflect.DeepEqual(a, want) {
-				return fmt.Errorf("order %d is %+v in the tables, and the exchange answers %+v", o.id, want, a)
+				return fmt.Errorf("order %d is %+v in the tables, but the exchange answers %+v", o.id, want, a)
 			}
 		}
 	}
@@ -273,7 +273,7 @@ func (s *Session) CheckLinear() error {
 	case porcupine.Illegal:
 		return fmt.Errorf("the %d commands of symbol %s are not linearizable", len(ops), s.linear.sym)
 	case porcupine.Unknown:
-		return fmt.Errorf("whether the %d commands of symbol %s are linearizable was not found out within %s",
+		return fmt.Errorf("whether the %d commands of symbol %s are linearizable could not be determined within %s",
 			len(ops), s.linear.sym, linearTimeout)
 	}
 	s.checked.LinearOps += int64(len(ops))

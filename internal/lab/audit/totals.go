@@ -40,7 +40,7 @@ func ReadTotals(ctx context.Context, url, except string) (t Totals, err error) {
 	case !shares:
 		return t, errors.New("the tables' positions do not add up to what was placed")
 	case !filled:
-		return t, errors.New("an order has more open than it has shares")
+		return t, errors.New("an order has more open shares than it was placed with")
 	}
 	return t, nil
 }

@@ -152,7 +152,7 @@ func (t *truth) advance(r *rows) error {
 	for id, reduces := range r.reduces {
 		o := t.orders[id]
 		if o == nil {
-			return fmt.Errorf("order %d was reduced, and is not open or not in the tables: %+v", id, reduces)
+			return fmt.Errorf("order %d was reduced, but is not open or not in the tables: %+v", id, reduces)
 		}
 		o.reduces = append(o.reduces, reduces...)
 	}
@@ -163,7 +163,7 @@ func (t *truth) advance(r *rows) error {
 		delete(r.fills, o.id)
 	}
 	for id := range r.fills {
-		return fmt.Errorf("order %d has executions and is not in the tables", id)
+		return fmt.Errorf("order %d has executions, but is not in the tables", id)
 	}
 	return t.settleCancels(r)
 }

@@ -29,7 +29,7 @@ func (t *truth) accept(o *order, fills []fill) error {
 		o.best = r.limit
 	}
 	if o.post == "yes" && len(fills) > 0 {
-		return fmt.Errorf("order %d was not to execute at once, and did", o.id)
+		return fmt.Errorf("order %d executed at once, which it must not", o.id)
 	}
 	stopped, err := t.match(against, o, fills)
 	if err != nil || o.open == 0 {
@@ -44,7 +44,8 @@ func (t *truth) accept(o *order, fills []fill) error {
 		return nil
 	}
 	if r := t.next(against, o); r != nil {
-		return fmt.Errorf("order %d stays open with %s, and %d is open at a price that suits it", o.id, decimal(o.open), r.id)
+		return fmt.Errorf("order %d stays open with %s, although order %d is open at a matching price", o.id, decimal(o.open),
+			r.id)
 	}
 	mine := b.side(o.buys())
 	at, _ := slices.BinarySearchFunc(*mine, o, better)
@@ -70,11 +71,11 @@ func (t *truth) match(against *[]*order, o *order, fills []fill) (stopped bool, 
 		fills = fills[1:]
 		switch {
 		case r == nil:
-			return false, fmt.Errorf("order %d executed against %d, but nothing that it could execute against was open",
+			return false, fmt.Errorf("order %d executed against %d, but no matching order was open",
 				o.id, f.resting)
 		case r.id != f.resting || r.limit != f.price || min(o.open, r.open) != f.shares:
 			return false, fmt.Errorf(
-				"order %d executed %s at %s against %d; by price and time it was to be %s at %s against %d",
+				"order %d executed %s at %s against %d; by price and time it must be %s at %s against %d",
 				o.id, decimal(f.shares), decimal(f.price), f.resting, decimal(min(o.open, r.open)), decimal(r.limit), r.id)
 		}
 		t.execute(o, r, f)
@@ -136,7 +137,7 @@ func (t *truth) replace(o *order) error {
 	t.reduce(old, o.seq)
 	if old.open == 0 || old.canceled != old.open || old.canceledSeq != o.seq || old.instructions != o.instructions ||
 		old.account != o.account || old.sym != o.sym || old.buys() != o.buys() {
-		return fmt.Errorf("order %d replaces order %d, and does not follow from it: %+v, %+v", o.id, old.id, *o, *old)
+		return fmt.Errorf("order %d replaces order %d, but does not follow from it: %+v, %+v", o.id, old.id, *o, *old)
 	}
 	t.release(old)
 	side := t.books[o.sym].side(o.buys())

@@ -59,7 +59,7 @@ func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	rows.fills[5] = []fill{{taker: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
 	rows.open[3], rows.open[5] = unit, 0
 	rows.canceled[2] = cancelRow{"2", "77", 55}
-	require.ErrorContains(t, truth.advance(rows), "by price and time it was to be", "the cancel came later")
+	require.ErrorContains(t, truth.advance(rows), "by price and time it must be", "the cancel came later")
 }
 
 // TestASecondLookKeepsWhatTheFirstHasFound checks that a second read of the tables keeps the orders still to be

@@ -39,7 +39,7 @@ func (s *Session) Settle(ctx context.Context) error {
 			select {
 			case <-time.After(disconnectPoll):
 			case <-ctx.Done():
-				return fmt.Errorf("order %s is open, but its connection ended long ago", open[at].Get("id"))
+				return fmt.Errorf("order %s is still open, but its connection ended long ago", open[at].Get("id"))
 			}
 		}
 	}

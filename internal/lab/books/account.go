@@ -69,7 +69,8 @@ func (a *account) receive(ctx context.Context, s *stream.Stream, u *stream.Updat
 	if snapshot {
 		a.w.snapshots.Add(1)
 		if e.N < a.n || e.LastFill < a.lastFill {
-			return fmt.Errorf("%w: a snapshot has event %d and fill %d, after event %d and fill %d", errWrong, e.N, e.LastFill,
+			return fmt.Errorf("%w: a snapshot has event %d and fill %d, but event %d and fill %d came before it", errWrong, e.N,
+				e.LastFill,
 				a.n, a.lastFill)
 		}
 		var err error
@@ -104,7 +105,7 @@ func (a *account) missed(ctx context.Context, s *stream.Stream, last uint64) (fi
 			return nil, err
 		}
 		if len(page.Fills) == 0 {
-			return nil, fmt.Errorf("%w: there is fill %d, and none after %d", errWrong, last, after)
+			return nil, fmt.Errorf("%w: the newest fill is %d, but none is returned after %d", errWrong, last, after)
 		}
 		for _, f := range page.Fills {
 			if f.Fill <= last { // fills above last arrive as events
@@ -135,10 +136,10 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 	for _, o := range e.Orders {
 		sum := o.Before.Add(o.Open).Add(o.Executed).Add(o.Canceled)
 		if sum != absolute(o.Amount) {
-			return fmt.Errorf("order %d is of %s shares, and has %s", o.ID, o.Amount, sum)
+			return fmt.Errorf("the amount of order %d is %s, but its parts add up to %s", o.ID, o.Amount, sum)
 		}
 		if o.Executed != a.executed[o.ID] {
-			return fmt.Errorf("order %d has executed %s, its fills come to %s", o.ID, o.Executed, a.executed[o.ID])
+			return fmt.Errorf("order %d has executed %s, but its fills add up to %s", o.ID, o.Executed, a.executed[o.ID])
 		}
 		delete(filled, o.ID)
 	}
@@ -150,12 +151,12 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 	}
 	// There are no deposits of cash. Deposits of shares have no fills.
 	if left := new(big.Rat).Sub(a.cash, spent); left.Cmp(cashOf(e)) != 0 {
-		return fmt.Errorf("free and held cash is %s, the fills leave %s", cashOf(e).FloatString(16), left.FloatString(16))
+		return fmt.Errorf("free and held cash is %s, but the fills leave %s", cashOf(e).FloatString(16), left.FloatString(16))
 	}
 	for _, p := range e.Positions {
 		was, now := a.positions[p.Symbol], p.Shares.Add(p.Held)
 		if change, ok := moved[p.Symbol]; ok && was.Shares.Add(was.Held).Add(change) != now {
-			return fmt.Errorf("free and held shares of %s are %s, they were %s, and the fills move %s", p.Symbol, now,
+			return fmt.Errorf("free and held shares of %s are %s; they were %s, and the fills move %s", p.Symbol, now,
 				was.Shares.Add(was.Held), change)
 		}
 		delete(moved, p.Symbol)

@@ -59,12 +59,12 @@ func TestAnEventThatDoesNotAddUpIsNoticed(t *testing.T) {
 		"twice":          {func(e *stream.Event) { e.N = 2 }, "event 2 follows event 2"},
 		"a fill twice":   {func(e *stream.Event) { e.Fills[0].Fill = 2 }, "fill 2 follows fill 2"},
 		"a fill lost":    {func(e *stream.Event) { e.Fills[0].Fill = 4 }, "fill 4 follows fill 2"},
-		"no fill":        {func(e *stream.Event) { e.Fills = nil }, "executed 6, its fills come to 4"},
+		"no fill":        {func(e *stream.Event) { e.Fills = nil }, "executed 6, but its fills add up to 4"},
 		"money":          {func(e *stream.Event) { e.Held = "12.0000000000000001" }, "the fills leave 82"},
 		"shares":         {func(e *stream.Event) { e.Positions[0].Shares = number("8") }, "the fills move 2"},
 		"no position":    {func(e *stream.Event) { e.Positions = nil }, "that it does not list"},
 		"no order":       {func(e *stream.Event) { e.Orders = nil }, "fills of orders that it does not list"},
-		"another amount": {func(e *stream.Event) { e.Orders[0].Open = number("5") }, "of 10 shares, and has 11"},
+		"another amount": {func(e *stream.Event) { e.Orders[0].Open = number("5") }, "is 10, but its parts add up to 11"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, e := story(t)
@@ -139,8 +139,8 @@ func TestChangesOfOrdersHaveToFit(t *testing.T) {
 		`{"op":"fill","id":1,"trade":1,"shares":"2","open":"3"},{"op":"reduce","id":1,"shares":"1","open":"2"}`: "",
 		`{"op":"add","id":9,"side":"sell","price":"99","shares":"2"},{"op":"delete","id":1}`:                    "",
 		`{"op":"fill","id":1,"trade":1,"shares":"2","open":"4"}`:                                                "had 5",
-		`{"op":"delete","id":2}`:                                    "delete of order 2, which is there: false",
-		`{"op":"add","id":1,"side":"buy","price":"1","shares":"1"}`: "add of order 1, which is there: true",
+		`{"op":"delete","id":2}`:                                    "delete of order 2; whether the book has that",
+		`{"op":"add","id":1,"side":"buy","price":"1","shares":"1"}`: "add of order 1; whether the book has that order: true",
 		`{"op":"swap","id":1}`:                                      `unknown op "swap"`,
 	} {
 		var x, begin ordersChange

@@ -101,7 +101,7 @@ func (c *chain) missed(ctx context.Context, s *stream.Stream, sym string, after,
 			return nil, err
 		}
 		if len(page.Trades) == 0 {
-			return nil, fmt.Errorf("%w: %s has trade %d, and none after %d", errWrong, sym, last, after)
+			return nil, fmt.Errorf("%w: the newest trade of %s is %d, but none is returned after %d", errWrong, sym, last, after)
 		}
 		trades = append(trades, page.Trades...)
 		after = trades[len(trades)-1].ID

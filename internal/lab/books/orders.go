@@ -114,7 +114,7 @@ func (x *ordersChange) apply(to map[client.OrderID]resting) error {
 	for _, c := range x.Changes {
 		was, there := to[c.ID]
 		if there == (c.Op == "add") {
-			return fmt.Errorf("%s of order %d, which is there: %t", c.Op, c.ID, there)
+			return fmt.Errorf("%s of order %d; whether the book has that order: %t", c.Op, c.ID, there)
 		}
 		switch c.Op {
 		case "add":
@@ -123,7 +123,7 @@ func (x *ordersChange) apply(to map[client.OrderID]resting) error {
 			delete(to, c.ID)
 		case "fill", "reduce":
 			if was.shares.Sub(c.Shares) != c.Open {
-				return fmt.Errorf("%s by %s leaves %s of order %d, which had %s", c.Op, c.Shares, c.Open, c.ID, was.shares)
+				return fmt.Errorf("%s by %s leaves %s of order %d, but it had %s", c.Op, c.Shares, c.Open, c.ID, was.shares)
 			}
 			was.shares = c.Open
 			if to[c.ID] = was; c.Open.Sign() == 0 {

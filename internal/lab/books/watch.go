@@ -135,7 +135,7 @@ func (w *Watchers) complain(format string, args ...any) {
 }
 
 // errWrong is wrapped by errors about messages that no correct exchange sends.
-var errWrong = errors.New("the exchange is wrong")
+var errWrong = errors.New("the exchange is inconsistent")
 
 // stay keeps a watcher connected. connected reads one connection. Since servers are killed, its errors are
 // expected, except those that wrap errWrong or stream.ErrProtocol.
@@ -194,7 +194,7 @@ func (w *Watchers) Check(ctx context.Context, db DB) error {
 		case <-ctx.Done():
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return fmt.Errorf("books: %w: %w; the last connections ended so: %v", differs, ctx.Err(), w.last)
+			return fmt.Errorf("books: %w: %w; the last connections ended with: %v", differs, ctx.Err(), w.last)
 		}
 	}
 }

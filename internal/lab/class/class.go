@@ -102,7 +102,7 @@ func ParseHoldings(text string) (all []Holding, err error) {
 		case shares.Sign() <= 0:
 			return nil, fmt.Errorf("%.80q: the number of shares must be positive", part)
 		case seen[sym]:
-			return nil, fmt.Errorf("%s is there twice", sym)
+			return nil, fmt.Errorf("%s is given twice", sym)
 		case len(all) == symbolsMax:
 			return nil, fmt.Errorf("more than %d symbols", symbolsMax)
 		}
@@ -251,8 +251,8 @@ func requireNone(ctx context.Context, x *api.Client, accounts []string) error {
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("%s: account %s already exists, and %d of the others; nothing was changed: choose others "+
-			"with --first, or reset the exchange with outcry-lab class reset", x.Stats().Addr, there[0], len(there)-1)
+		return fmt.Errorf("%s: account %s already exists, and %d of the others exist too; nothing was changed: choose "+
+			"others with --first, or reset the exchange with outcry-lab class reset", x.Stats().Addr, there[0], len(there)-1)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (o *Options) tokens() (class []auth.Issued, isNew bool, err error) {
 	}
 	first, last := class[1].Note, class[len(class)-1].Note
 	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
-		return nil, false, fmt.Errorf("%s exists, for a class with %s, %s to %s: give the same ones, or another --csv",
+		return nil, false, fmt.Errorf("%s is of a class with %s, %s to %s: give the same numbers, or another --csv",
 			o.CSV, phrase.Number(len(class)-1, "account"), first, last)
 	}
 	return class, false, nil
@@ -87,7 +87,8 @@ func readFile(path string) (class []auth.Issued, err error) {
 		return nil, errors.New("it cannot be read as CSV")
 	}
 	if len(lines) < 3 || strings.Join(lines[0], ",") != strings.Join(fileHead, ",") || lines[1][0] != teacher {
-		return nil, fmt.Errorf("it does not begin with a line %s, and one of the %s", strings.Join(fileHead, ","), teacher)
+		return nil, fmt.Errorf("it does not begin with the header %s and the line of the %s", strings.Join(fileHead, ","),
+			teacher)
 	}
 	for n, line := range lines[1:] {
 		token, err := auth.CleanToken(line[1])

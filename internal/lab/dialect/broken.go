@@ -32,7 +32,7 @@ func (k Kind) String() string {
 	case NotXML:
 		return "sent a reply that is not well-formed XML"
 	}
-	return fmt.Sprintf("failed in way %d", int(k))
+	return fmt.Sprintf("failed with unknown fault %d", int(k))
 }
 
 // Broken is the error that every method of a Conn and a Dialer returns: there is no reply. Afterwards the

@@ -182,7 +182,7 @@ func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 		}
 	}
 	if c.conn == nil {
-		return nil, &Broken{Kind: Closed, Err: errors.New("nothing was sent since its last reply")}
+		return nil, &Broken{Kind: Closed, Err: errors.New("no frame was sent since its last reply")}
 	}
 	within, cancel := context.WithTimeout(ctx, c.time)
 	defer cancel()

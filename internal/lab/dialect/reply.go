@@ -141,10 +141,10 @@ func (r *reading) lengthLine() (int64, error) {
 			return 0, err
 		case b == '<' || b == '\xef' && len(line) == 0: // a byte-order mark begins with ef
 			if len(line) == 0 {
-				r.lineFault(!r.habits.Bare, "there is no line with its length before the reply")
+				r.lineFault(!r.habits.Bare, "no line with its length precedes the reply")
 				return NoLength, nil
 			}
-			r.lineFault(true, "there is no line feed after the length")
+			r.lineFault(true, "the length is not followed by a line feed")
 			return r.length(line), nil
 		}
 		r.drop(b)
@@ -222,7 +222,7 @@ func (r *reading) compareLength(declared, size int64) {
 		r.drop(b)
 		n++
 		if b == 0 {
-			r.fault(Length, "the length counts a byte 0 after the reply")
+			r.fault(Length, "the length includes a zero byte after the reply")
 		}
 	}
 }

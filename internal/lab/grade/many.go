@@ -189,7 +189,7 @@ func readTable(path string) (*table, error) {
 		return t, nil
 	}
 	if !slices.Equal(rows[0], manyColumns) {
-		return nil, fmt.Errorf("grade: %s is not a table of this program: its columns are not %v", path, manyColumns)
+		return nil, fmt.Errorf("grade: %s was not written by this program: its columns are not %v", path, manyColumns)
 	}
 	t.rows = rows[1:]
 	for _, row := range t.rows {

@@ -157,13 +157,13 @@ func (f *profileFile) check(cases []*script.Case) error {
 	}
 	for group, weight := range f.Weights {
 		if !slices.ContainsFunc(script.Groups, func(g script.Group) bool { return g.Name == group }) {
-			return fmt.Errorf("weights.%s: there is no such group of cases", group)
+			return fmt.Errorf("weights.%s: no group of cases has this name", group)
 		}
 		numbers = append(numbers, number{"weights." + group, weight, 0, pointsMax})
 	}
 	for name, c := range f.Case {
 		if !slices.ContainsFunc(cases, func(c *script.Case) bool { return c.Name == name }) {
-			return fmt.Errorf("case.%q: there is no such case", name)
+			return fmt.Errorf("case.%q: no case has this name", name)
 		}
 		if c.Points != nil {
 			numbers = append(numbers, number{fmt.Sprintf("case.%q.points", name), *c.Points, 0, pointsMax})

@@ -177,7 +177,7 @@ func (r *runner) playAll(ctx context.Context) {
 	r.mu.Lock()
 	r.habits = habits
 	if err != nil && ctx.Err() == nil {
-		r.dead = fmt.Sprintf("Not run: the server answers nothing. To the first frames it %s.", brief(err))
+		r.dead = fmt.Sprintf("Not run: the server does not answer. To the first frames it %s.", brief(err))
 	}
 	r.mu.Unlock()
 	left := time.Duration(0) // what is left of the current group's time

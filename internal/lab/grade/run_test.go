@@ -336,7 +336,7 @@ func TestAServerThatAnswersNothingIsNotGraded(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, result.Score)
 	require.Equal(t, map[string]string{
-		"create/one": "fail Not run: the server answers nothing. To the first frames it sent no whole reply in time.",
+		"create/one": "fail Not run: the server does not answer. To the first frames it sent no whole reply in time.",
 		"form/echo":  "fail No other case passes, so this cannot be judged."}, outcomes(result))
 }
 

@@ -29,7 +29,7 @@ func Isolate(ctx context.Context) (done bool, err error) {
 		return false, ip("link set lo up")
 	}
 	if os.Getuid() != 0 {
-		return true, errors.New("harness: networks of their own need root")
+		return true, errors.New("harness: separate networks need root")
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), isolated+"=1")

@@ -9,5 +9,5 @@ func bareConns([]link) []*coded { return nil }
 
 // lean is never called.
 func (r *Recorder) lean(context.Context, []*coded, func(int) Source, *Schedule) (*Result, error) {
-	panic("load: no connection is bare")
+	panic("load: the lean client exists only on Linux")
 }

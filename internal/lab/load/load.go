@@ -197,8 +197,9 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 	if bytes := w.conn.Unflushed(); bytes > 0 {
 		if err := w.conn.Flush(); err != nil {
 			// The next read ends the run.
-			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies "+
-				"are: %w", w.underWay(), bytes, err)
+			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes are unanswered, more than the server reads before its "+
+				"replies are "+
+				"read: %w", w.underWay(), bytes, err)
 		}
 	}
 	return done

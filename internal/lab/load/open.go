@@ -41,7 +41,7 @@ func (s Schedule) Judge(r *Result) {
 	if missing := s.most - r.Requests; missing > 0 {
 		r.Errors += missing
 		r.Examples = append(r.Examples,
-			fmt.Sprintf("%d frames were due and not sent: %d a second is more than is done", missing, s.rate))
+			fmt.Sprintf("%d frames were due but not sent: the server does not reach %d per second", missing, s.rate))
 	}
 }
 

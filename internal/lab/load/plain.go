@@ -90,7 +90,7 @@ func (p *Plain) Blank(ctx context.Context, addr string) (*Result, error) {
 }
 
 // errPaced means that a server which closes after each reply cannot be used in the open model.
-var errPaced = errors.New("load: a server that closes after each reply cannot be used at a rate")
+var errPaced = errors.New("load: a server that closes after each reply cannot be measured at a rate")
 
 // send runs the model that the server's habits allow.
 func (p *Plain) send(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {

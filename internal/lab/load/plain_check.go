@@ -98,7 +98,7 @@ func (p *Plain) ask(ctx context.Context, asks *asking, c *Checked, account uint6
 		switch shares := sharesOf(status); {
 		case status.Name != "status":
 			c.Lost++
-			c.Example = fmt.Sprintf("order %d was opened, and now: %.200q", ids[i], status.Text)
+			c.Example = fmt.Sprintf("order %d was opened, but is now answered with: %.200q", ids[i], status.Text)
 		case shares != 1:
 			c.Wrong++
 			c.Example = fmt.Sprintf("order %d of 1 share has %v, open and executed", ids[i], shares)

@@ -131,7 +131,7 @@ func TestWhatAServerForgetsIsFound(t *testing.T) {
 				return `<error id="7">no such order</error>`
 			}
 			return executed(id)
-		}, 0, Checked{Opened: 60, Asked: 60, Lost: 1}, "order 7 was opened, and now: \"no such order\""},
+		}, 0, Checked{Opened: 60, Asked: 60, Lost: 1}, "order 7 was opened, but is now answered with: \"no such order\""},
 		{"half of it", opened, func(id string) string {
 			if id == "9" {
 				return `<status id="9"><open shares="0.5"/></status>`
@@ -216,7 +216,7 @@ func TestNoRateIsKeptWithoutAConnection(t *testing.T) {
 	p.Rate = 100
 	require.NoError(t, p.Prepare(background))
 	_, err := p.Run(background)
-	require.ErrorContains(t, err, "cannot be used at a rate")
+	require.ErrorContains(t, err, "cannot be measured at a rate")
 }
 
 // TestARateIsKeptWithoutRefs checks that exactly the orders that are due are sent.

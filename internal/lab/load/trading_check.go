@@ -94,7 +94,7 @@ func (v *verdict) judge(o order, now *client.Result) error {
 		r.Done++
 	case o.id != 0 && found == 0:
 		r.Lost++
-		r.Example = fmt.Sprintf("order %v was accepted, and now: %s", o.id, now.Refused.Text)
+		r.Example = fmt.Sprintf("order %v was accepted, but is now answered with: %s", o.id, now.Refused.Text)
 	case o.sure && found != o.id:
 		r.Doubled++
 		r.Example = fmt.Sprintf("%v is order %v, but the reply said %v", now.Command, found, o.id)

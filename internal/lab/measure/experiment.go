@@ -124,7 +124,7 @@ func (e *experiment) Run(ctx context.Context) (*load.Result, error) {
 // Blank implements workload. It returns an error if the measured server has not answered anything yet.
 func (e *experiment) Blank(ctx context.Context, addr string) (*load.Result, error) {
 	if e.like.last == nil {
-		return nil, fmt.Errorf("%s sends nothing to a server that has answered nothing", e.scenario.Name)
+		return nil, fmt.Errorf("%s cannot run, as the server has not answered any request", e.scenario.Name)
 	}
 	run := &scenario.Run{Addrs: []string{addr}, Params: e.params, How: e.how}
 	return e.scenario.Echo(ctx, run, e.like.last, experimentEcho)

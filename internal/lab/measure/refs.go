@@ -66,7 +66,7 @@ func printResult(stdout io.Writer, r *load.Traded) {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.3g ms", load.Millis(d)) }
-	fmt.Fprintf(w, "orders\t%d answered in %.1f s, %.0f a second; %d rejected, %d without a reply\n", r.Requests,
+	fmt.Fprintf(w, "orders\t%d answered in %.1f s, %.0f per second; %d rejected, %d without a reply\n", r.Requests,
 		r.Elapsed.Seconds(), r.Rate(), r.Refused, r.Unanswered)
 	if r.Unanswered > 0 {
 		fmt.Fprintf(w, "\tfor example: %s\n", r.Why)
@@ -78,7 +78,7 @@ func printResult(stdout io.Writer, r *load.Traded) {
 		ms(r.Quantile(0.999)), ms(r.Quantile(1)))
 	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the start\n", ms(r.Longest.Length),
 		r.Longest.From.Seconds())
-	fmt.Fprintf(w, "failovers\t%d; %d connections made again, %d orders sent again\n", r.Failovers, r.Reconnects,
+	fmt.Fprintf(w, "failovers\t%d; %d reconnects, %d orders sent again\n", r.Failovers, r.Reconnects,
 		r.SentAgain)
 	fmt.Fprintf(w, "asked\t%d orders: %d lost, %d doubled; of those without a reply %d were done\n", r.Asked, r.Lost,
 		r.Doubled, r.Done)

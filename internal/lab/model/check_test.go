@@ -54,13 +54,13 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"in cash of": func(x *Exchange) {
 			x.accounts["1"].balance = sum(x.accounts["1"].balance, big.NewInt(1))
 		},
-		"shares of":                          func(x *Exchange) { add(x.accounts["1"].shares, "A", big.NewInt(1)) },
-		"beyond its limit":                   func(x *Exchange) { x.orders[0].limit = tenTo(9) },
-		"order 2 of":                         func(x *Exchange) { x.orders[1].open = one },
-		"order 3 of":                         func(x *Exchange) { x.orders[2].canceled = nil },
-		"order 4 of":                         func(x *Exchange) { x.orders[3].canceled = one },
-		"2 orders for A are open and 1 rest": func(x *Exchange) { x.resting["A"] = x.resting["A"][:1] },
-		"order 5 is in the place of order 4": func(x *Exchange) { r := x.resting["A"]; r[0], r[1] = r[1], r[0] },
+		"shares of":                            func(x *Exchange) { add(x.accounts["1"].shares, "A", big.NewInt(1)) },
+		"beyond its limit":                     func(x *Exchange) { x.orders[0].limit = tenTo(9) },
+		"order 2 of":                           func(x *Exchange) { x.orders[1].open = one },
+		"order 3 of":                           func(x *Exchange) { x.orders[2].canceled = nil },
+		"order 4 of":                           func(x *Exchange) { x.orders[3].canceled = one },
+		"2 orders for A are open, but 1 rest":  func(x *Exchange) { x.resting["A"] = x.resting["A"][:1] },
+		"order 5 stands where order 4 belongs": func(x *Exchange) { r := x.resting["A"]; r[0], r[1] = r[1], r[0] },
 		"orders 4 and 5 are open and match": func(x *Exchange) {
 			// The limit of a sell moves no cash, so only the book is wrong.
 			x.orders[4].limit = x.orders[3].limit

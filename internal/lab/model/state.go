@@ -75,7 +75,7 @@ func (o *order) check() error {
 		}
 	}
 	if o.open.Sign() > 0 && !o.mayRest() {
-		return fmt.Errorf("model: order %d has %s open, and is %s", o.id, show(o.open), o.tif)
+		return fmt.Errorf("model: order %d has %s open, but is of the kind %s", o.id, show(o.open), o.tif)
 	}
 	if parts.Cmp(o.shares) != 0 || o.open.Sign() < 0 || o.canceled != nil && o.open.Sign() != 0 {
 		return fmt.Errorf("model: order %d of %s shares has %s open and %s canceled", o.id, show(o.shares), show(o.open),
@@ -95,12 +95,12 @@ func (x *Exchange) checkBooks() error {
 	}
 	for sym := range x.symbols {
 		if len(open[sym]) != len(x.resting[sym]) {
-			return fmt.Errorf("model: %d orders for %s are open and %d rest", len(open[sym]), sym, len(x.resting[sym]))
+			return fmt.Errorf("model: %d orders for %s are open, but %d rest", len(open[sym]), sym, len(x.resting[sym]))
 		}
 		var bid, ask *order
 		for i, o := range open[sym] {
 			if o != x.resting[sym][i] {
-				return fmt.Errorf("model: order %d is in the place of order %d", x.resting[sym][i].id, o.id)
+				return fmt.Errorf("model: order %d stands where order %d belongs", x.resting[sym][i].id, o.id)
 			}
 			if o.buys && (bid == nil || o.limit.Cmp(bid.limit) > 0) {
 				bid = o

@@ -245,7 +245,8 @@ func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
 func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	switch {
 	case peak.Resident > before.Resident+grow:
-		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20,
+		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB; the limit of its growth is %d MiB",
+			before.Resident>>20,
 			peak.Resident>>20, grow>>20)
 	case files > 0 && peak.Files > files:
 		return fmt.Errorf("the server had %d descriptors, of %d", peak.Files, files)

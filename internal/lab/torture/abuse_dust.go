@@ -68,11 +68,11 @@ func (s *server) abuseDust(ctx context.Context) error {
 	if err = errors.Join(err, <-probed); err != nil {
 		return err
 	}
-	s.summarize("%d orders of dust, a frame of %d that meet them: %.1f ms", s.size(dustSmall, dustLarge), takers,
+	s.summarize("%d orders of dust, a frame of %d orders that match them: %.1f ms", s.size(dustSmall, dustLarge), takers,
 		millis(int64(time.Since(begun))))
 	ids, refusal := s.BulkAnswered(answers)
 	if len(ids) != takers {
-		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
+		return fmt.Errorf("%d of %d orders that match the dust are accepted: %s", len(ids), takers, refusal)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s *server) abuseStop(ctx context.Context) error {
 	defer cancel()
 	begun := time.Now()
 	err = s.server.Stop(stop)
-	s.summarize("a stop while a frame meets %d orders of dust: %.1f ms", s.size(dustSmall, dustLarge),
+	s.summarize("a stop while a frame matches %d orders of dust: %.1f ms", s.size(dustSmall, dustLarge),
 		millis(int64(time.Since(begun))))
 	if stop.Err() != nil {
 		s.server.Kill()

@@ -44,7 +44,7 @@ func attacks() []attack {
 		{"--segment=%d", sized{dustSegment, 64 << 20}}, {"--stop-timeout=%ds", sized{dustStop, dustStop}}}
 	dustGrow := sized{orderBytes * dustSmall, orderBytes * dustLarge}
 	return []attack{
-		{name: "abuse-frame", about: "frames whose replies would be many times as large: names of a megabyte, echoed in " +
+		{name: "abuse-frame", about: "frames whose replies would be many times larger: names of a megabyte, echoed in " +
 			"hundreds of errors",
 			auth: true, flags: []setting{{"--max-reply=%d", sized{frameReplyMax, frameReplyMax}}}, run: (*server).abuseFrames},
 		{name: "abuse-resting", about: "an account with one dollar places orders until one is rejected",
@@ -60,9 +60,9 @@ func attacks() []attack {
 			"then of XML",
 			auth: true, files: true, run: (*server).abuseFiles},
 		{name: "abuse-bodies", about: "requests of HTTP whose body does not come", auth: true, run: (*server).abuseBodies},
-		{name: "abuse-floods", about: "connections that end at once, garbage, requests with two ends", auth: true,
+		{name: "abuse-floods", about: "connections that end at once, garbage, requests with two lengths", auth: true,
 			run: (*server).abuseFloods},
-		{name: "abuse-dust", about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
+		{name: "abuse-dust", about: "orders of the smallest fraction, and a frame of orders each of which matches them all",
 			auth: true, flags: dustFlags[:2], run: (*server).abuseDust, grow: dustGrow},
 		{name: "abuse-stop", about: "SIGTERM while such a frame is executed",
 			auth: true, ends: true, flags: dustFlags, run: (*server).abuseStop, grow: dustGrow},

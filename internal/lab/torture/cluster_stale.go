@@ -133,7 +133,7 @@ func (c *cluster) stale(ctx context.Context) error {
 		return err
 	}
 	if reply, err := conn.NextReply(); err == nil && answered(reply) && strings.Contains(string(reply), "<open") {
-		return fmt.Errorf("a leader that was stopped tells of what another one has changed: %s", reply)
+		return fmt.Errorf("a leader that was stopped does not know what another one has changed: %s", reply)
 	}
 	return nil
 }

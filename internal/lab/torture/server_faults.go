@@ -22,7 +22,7 @@ var serverFaults = append([]fault[*server]{
 	{name: "kill-behind", short: 1, long: 15,
 		about: "Postgres is frozen while clients trade, then the server is killed: a long replay",
 		ends:  true, early: true, inject: (*server).killLagging},
-	{name: "stop", short: 1, long: 25, about: "SIGTERM in full load: exit status 0, complete tables", ends: true,
+	{name: "stop", short: 1, long: 25, about: "SIGTERM under full load: exit status 0, complete tables", ends: true,
 		inject: (*server).stopAndCheck},
 	{name: "restart", short: 1, long: 25,
 		about:  "SIGTERM under full load and an immediate start; clients reconnect and continue",

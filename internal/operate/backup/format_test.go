@@ -138,11 +138,11 @@ func TestAFileThatIsCutOffIsRefused(t *testing.T) {
 		_, _, err := Check(bytes.NewReader(file[:length]))
 		var damage *DamageError
 		require.ErrorAs(t, err, &damage, "%d bytes", length)
-		require.Contains(t, damage.Reason, "ends here")
+		require.Contains(t, damage.Reason, "cut off here")
 	}
 	whole := sample().encode(t)
 	_, _, err := Check(bytes.NewReader(whole[:len(whole)/2]))
-	require.ErrorContains(t, err, "in the table orders: the file ends here, in the middle")
+	require.ErrorContains(t, err, "in the table orders: the file is cut off here")
 }
 
 // blocks splits a file into its prefix and blocks.
@@ -179,14 +179,14 @@ func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 		"a block twice":      {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is in the place of block 3"},
 		"two blocks in turn": {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is in the place"},
 		"a block of another backup": {append(append(slices.Clone(all[:2]), others[2]), all[3:]...),
-			"it has another SHA-256 than the file"},
+			"its SHA-256 differs from the file's"},
 		"something after the end":    {append(slices.Clone(all), []byte{0}), "something follows the trailer"},
 		"no header":                  {[][]byte{resealed(all[1], 0)}, "a backup begins with its header"},
 		"the header twice":           {[][]byte{all[0], resealed(all[0], 1)}, "it is outside of a table, or repeated"},
 		"rows outside of a table":    {[][]byte{all[0], resealed(all[2], 1)}, "it is outside of a table"},
 		"a table that does not end":  {[][]byte{all[0], all[1], resealed(all[last], 2)}, "table accounts has not ended"},
 		"a table's end of another":   {[][]byte{all[0], all[1], resealed(all[5], 2)}, "it is of table symbols with 0 bytes"},
-		"a trailer that is too soon": {[][]byte{all[0], resealed(all[last], 1)}, "it has another SHA-256 than the file"},
+		"a trailer that is too soon": {[][]byte{all[0], resealed(all[last], 1)}, "its SHA-256 differs from the file's"},
 	} {
 		_, _, err := Check(bytes.NewReader(bytes.Join(append([][]byte{prefix}, test.blocks...), nil)))
 		var damage *DamageError
@@ -213,7 +213,7 @@ func TestWhatIsNoBackupOfThisProgramIsRefused(t *testing.T) {
 	for want, file := range map[string][]byte{
 		"the file is not a backup":                           bytes.Repeat([]byte("OUTCRYJL"), 10),
 		"has format version 2, this program reads version 1": newer,
-		"in the prefix: the file ends here":                  nil,
+		"in the prefix: the file is cut off here":            nil,
 	} {
 		_, _, err := Check(bytes.NewReader(file))
 		require.ErrorContains(t, err, want)

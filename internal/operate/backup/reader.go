@@ -126,7 +126,7 @@ func (b *Reader) next() (s Section, err error) {
 func (b *Reader) end(at int64, sum hexDigest) error {
 	switch {
 	case b.trailer.SHA256 != sum:
-		return &DamageError{at, kindTrailer.String(), "it has another SHA-256 than the file"}
+		return &DamageError{at, kindTrailer.String(), "its SHA-256 differs from the file's"}
 	case !slices.Equal(b.trailer.Tables, b.seen.Tables) || !slices.Equal(b.trailer.Files, b.seen.Files):
 		return &DamageError{at, kindTrailer.String(), "it lists other tables, rows or files than those " +
 			"before it"}
@@ -249,7 +249,7 @@ func (b *Reader) full(p []byte, section string) error {
 	n, err := io.ReadFull(b.r, p)
 	b.sum.Write(p[:n]) // never returns an error
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return &DamageError{b.offset, section, "the file ends here, in the middle"}
+		return &DamageError{b.offset, section, "the file is cut off here"}
 	}
 	return err
 }

@@ -167,7 +167,7 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 			"lower --max-memory"},
 		{"memory", withFile("/proc/meminfo", "?"), Warn, "/proc/meminfo", "by hand"},
 		{"memory limit", withLimit(""), OK, "3276 MiB, 4/5 of the memory of the control group", ""},
-		{"memory limit", withLimit("1.5GB"), Bad, `"1.5GB" is no amount`, "KiB, MiB, GiB"},
+		{"memory limit", withLimit("1.5GB"), Bad, `"1.5GB" is not an amount`, "KiB, MiB, GiB"},
 		{"memory limit", withLimit("5GiB"), Warn, "5120 MiB, of 4096 MiB", "four fifths"},
 		{"memory limit", withLimit("3500MiB"), OK, "3500 MiB, GOMEMLIMIT", ""},
 		{"memory limit", withLimit("off"), Warn, "none", "set --memory-limit"},

@@ -126,7 +126,7 @@ func (e *examination) checkMemoryLimit(there uint64) {
 		n, known := parseMemory(set)
 		if !known && set != "off" {
 			e.found("memory limit", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB",
-				"GOMEMLIMIT=%q is no amount of memory", set)
+				"GOMEMLIMIT=%q is not an amount of memory", set)
 			return
 		}
 		limit, of = int64(n), "GOMEMLIMIT"

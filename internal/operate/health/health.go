@@ -78,12 +78,12 @@ func (w *Watch) Look() Figures {
 		PostgresUp:        !p.Projector.Down(),
 		NotReady:          p.Ready(),
 	}
-	w.note(&of, &now, at)
+	w.store(&of, &now, at)
 	return of
 }
 
-// note stores the result of a Look for Lately.
-func (w *Watch) note(of *Figures, now *Load, at time.Time) {
+// store stores the result of a Look for Lately.
+func (w *Watch) store(of *Figures, now *Load, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	limits := w.load.Limits

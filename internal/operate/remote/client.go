@@ -63,7 +63,7 @@ func NewClient(address string, timeout time.Duration, secure *tls.Config) *Clien
 }
 
 // errInsecureToken is the error if a token would be sent to another machine without encryption.
-var errInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
+var errInsecureToken = errors.New("the token was not sent: the connection to another machine is not encrypted")
 
 // permit returns an error if an unencrypted connection to an address must not be made.
 func (c *Client) permit(_, address string, _ syscall.RawConn) error {

@@ -33,7 +33,7 @@ func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 		c.Token = "secret"
 		_, err = c.Halt(context.Background(), "A", "")
 		require.EqualError(t, err,
-			"http://192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine")
+			"http://192.0.2.1:1: the token was not sent: the connection to another machine is not encrypted")
 	}
 	c.InsecureToken = true
 	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil))

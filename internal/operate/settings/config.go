@@ -108,7 +108,7 @@ Example: outcryd --data /srv/outcry --max-memory 1GiB
 
 Each setting can be a flag, --max-frame 64KiB, a variable of the environment,
 OUTCRY_MAX_FRAME=64KiB, or a line of the file that --config names, max-frame = 64KiB. A flag
-wins over the environment, which wins over the file. SIGHUP reloads the file: the log says
+overrides the environment, which overrides the file. SIGHUP reloads the file: the log says
 what has changed, and what needs a restart.
 
 Sizes are in bytes, or in KiB, MiB, GiB or TiB; durations are numbers with ms, s, m or h.

@@ -48,9 +48,9 @@ func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 
 func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 	for _, c := range []struct{ text, wrong string }{
-		{"max-conections = 1", `:1: "max-conections" is no setting; is max-connections meant?`},
-		{"\n# \nmax_frame = 70", `:3: "max_frame" is no setting; is max-frame meant?`},
-		{"quantum = 70", `:1: "quantum" is no setting`},
+		{"max-conections = 1", `:1: "max-conections" is not a setting; is max-connections meant?`},
+		{"\n# \nmax_frame = 70", `:3: "max_frame" is not a setting; is max-frame meant?`},
+		{"quantum = 70", `:1: "quantum" is not a setting`},
 		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag already has a value in line 1"},
 		{"max-frame = many", `:1: max-frame = "many": must be a number of bytes, or of KiB`},
 		{"idle-timeout = 10", `:1: idle-timeout = "10": must be a duration, such as 30s`},
@@ -117,10 +117,10 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	}
 	c, err := Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
-	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is no setting")
+	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is not a setting; is OUTCRY_MAX_CONNECTIONS meant?")
+	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is not a setting")
 	for _, name := range clients {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "it is a variable of the client")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is not a setting", "it is a variable of the client")
 	}
 }
 

@@ -50,7 +50,7 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 		case isAct(name):
 			lineErr = fmt.Errorf("%s is only a flag, not a setting", name)
 		case !slices.Contains(names, name):
-			lineErr = fmt.Errorf("%s is no setting%s", quoteName(name), Suggest(name, names))
+			lineErr = fmt.Errorf("%s is not a setting%s", quoteName(name), Suggest(name, names))
 		case first[name] > 0:
 			lineErr = fmt.Errorf("%s already has a value in line %d", name, first[name])
 		}

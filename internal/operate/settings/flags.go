@@ -63,7 +63,7 @@ func IsSwitch(f *flag.Flag) bool {
 func unknownFlag(f *flag.FlagSet, name string) error {
 	const longest = 40
 	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
-		return fmt.Errorf("unknown flag, which is not shown, as it may be a secret")
+		return fmt.Errorf("unknown flag, not shown because it may be a secret")
 	}
 	var names []string
 	f.VisitAll(func(fl *flag.Flag) { names = append(names, "--"+fl.Name) })

@@ -103,7 +103,7 @@ func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
 				"anyone on the way can read and change what is sent, tokens too"})
 		}
 		if !c.Auth && c.TLSClientCA == "" {
-			all = append(all, Exposure{port.name, "it demands no token (--auth) and no certificate (--tls-client-ca): " +
+			all = append(all, Exposure{port.name, "it requires no token (--auth) and no certificate (--tls-client-ca): " +
 				port.anyone})
 		}
 	}
@@ -122,7 +122,7 @@ func (c *Config) RefuseOpen(xml, http net.Addr) error {
 	}{{"listen", xml}, {"http", http}} {
 		if tcp, ok := port.addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 			return fmt.Errorf("--%s %s is open beyond this machine, and anyone who reaches it can trade for anyone: "+
-				"demand tokens (--auth) or certificates (--tls-client-ca), "+
+				"require tokens (--auth) or certificates (--tls-client-ca), "+
 				"listen on 127.0.0.1, or set --open if that is intended", port.flag, tcp.IP)
 		}
 	}

@@ -103,7 +103,7 @@ func Parse(args []string, help io.Writer) (*Config, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	c.note(all)
+	c.storeValues(all)
 	return c, nil
 }
 
@@ -134,7 +134,7 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 		case name == "DATABASE_URL_FILE" && value != "":
 			all = append(all, given{"database-url-file", value, name})
 		case strings.HasPrefix(name, "OUTCRY_") && !slices.Contains(foreign, name):
-			warnings = append(warnings, fmt.Sprintf("%s is no setting%s", name, Suggest(name, names)))
+			warnings = append(warnings, fmt.Sprintf("%s is not a setting%s", name, Suggest(name, names)))
 		}
 	}
 	// Variables without our prefix sort first, so that ours take precedence.
@@ -235,8 +235,8 @@ func (c *Config) warnReadable(path string) {
 	}
 }
 
-// note stores the value of each flag, for output and for comparison by a reload.
-func (c *Config) note(f *flag.FlagSet) {
+// storeValues stores the value of each flag, for output and for comparison by a reload.
+func (c *Config) storeValues(f *flag.FlagSet) {
 	f.VisitAll(func(fl *flag.Flag) {
 		s, ok := c.settings[fl.Name]
 		if !ok {

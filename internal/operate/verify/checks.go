@@ -47,7 +47,8 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		figures = phrase.Number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
-		figures += fmt.Sprintf("; a crash left %d bytes at offset %d of %s, which no reply revealed and a start removes",
+		figures += fmt.Sprintf("; a crash left %d bytes at offset %d of %s, which belong to no reply and are removed at "+
+			"the next start",
 			v.found.Torn, v.found.TornOffset, v.found.TornFile)
 	}
 	return figures, nil
@@ -161,7 +162,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		figures += fmt.Sprintf("; %s, each of one record", phrase.Number(int(refs), "ref"))
 	}
 	if opening.Seq > 0 {
-		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say",
+		figures += fmt.Sprintf("; records before %d are of an older version, and are checked only against its tables",
 			opening.Seq+1)
 	}
 	return figures, nil
@@ -197,7 +198,7 @@ func (v *verifier) redo(seq uint64, e *exchange.Event) error {
 	case errors.As(err, &fills):
 		place, recorded, now := fills.First()
 		return &postgres.RowError{Table: "execution_log", Key: fmt.Sprintf("order_id %d, n %d", e.Order, e.Before+place+1),
-			Reason: fmt.Sprintf("it says %s; the book fills %s", orNothing(recorded), orNothing(now))}
+			Reason: fmt.Sprintf("the row has %s, but the book fills %s", orNothing(recorded), orNothing(now))}
 	case err != nil:
 		table, key := postgres.RecordRow(e, seq)
 		return &postgres.RowError{Table: table, Key: key, Reason: err.Error()}

@@ -34,14 +34,15 @@ func describe(e *exchange.Event) string {
 	case exchange.SymbolResumed:
 		return fmt.Sprintf("symbol %s resumed", e.Symbol)
 	case exchange.OrdersCanceled:
-		return fmt.Sprintf("all of account %s canceled%s%s", e.Account, describeCause(e.Cause), describeCancels(e.Cancels))
+		return fmt.Sprintf("all orders of account %s canceled%s%s", e.Account, describeCause(e.Cause),
+			describeCancels(e.Cancels))
 	case exchange.OrderContinued:
 		return fmt.Sprintf("order %d of account %s continues after %d executions: %s%s", e.Order, e.Account, e.Before,
 			describeTerms(e), describeFills(e))
 	case exchange.OrderAccepted:
 		return fmt.Sprintf("order %d of account %s: %s%s", e.Order, e.Account, describeTerms(e), describeFills(e))
 	case exchange.OrderReduced:
-		return fmt.Sprintf("order %d of account %s: %s %s taken off, %s open%s", e.Order, e.Account, e.Shares, e.Symbol,
+		return fmt.Sprintf("order %d of account %s: %s %s removed, %s open%s", e.Order, e.Account, e.Shares, e.Symbol,
 			e.Amend.Open, describeAmend(e.Amend))
 	case exchange.OrderReplaced:
 		return fmt.Sprintf("order %d of account %s replaces order %d, of which %s %s were open: %s%s%s", e.Order, e.Account,

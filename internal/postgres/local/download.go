@@ -206,7 +206,7 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 	return os.Rename(unpacked, folder)
 }
 
-// freePort returns a free TCP port, which the library demands.
+// freePort returns a free TCP port, which the library requires.
 func freePort() (uint32, error) {
 	l, err := net.Listen("tcp", "localhost:0")
 	if err != nil {

@@ -36,7 +36,8 @@ func (s Security) RefuseOpen(addresses map[uint64]string) error {
 	}
 	for _, node := range slices.Sorted(maps.Keys(addresses)) {
 		if !isLoopback(addresses[node]) {
-			return fmt.Errorf("peers: the address of node %d, %q, is not on loopback, where anyone on the way can change "+
+			return fmt.Errorf("peers: the address of node %d, %q, is not on loopback, and on the network anyone on the path "+
+				"can change "+
 				"what is sent: give --peer-cert, --peer-key and --peer-ca", node, addresses[node])
 		}
 	}

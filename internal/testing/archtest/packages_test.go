@@ -93,7 +93,7 @@ func TestTheStepsOfCIFitTheirTime(t *testing.T) {
 	require.LessOrEqual(t, sum, most)
 }
 
-// TestCINamesNoTests demands that no script of CI runs or leaves out a test by name: a test that is too long for a
+// TestCINamesNoTests requires that no script of CI runs or leaves out a test by name: a test that is too long for a
 // run says so itself (internal/testing/budget), and one that needs a program has a build tag. TestReference is the
 // common beginning of the names of tests that generate pages.
 func TestCINamesNoTests(t *testing.T) {

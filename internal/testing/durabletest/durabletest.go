@@ -36,7 +36,7 @@ func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	w := &Watcher{before: before}
 	wrap := func(call func(*os.File) error, data bool) func(*os.File) error {
 		return func(f *os.File) error {
-			if err := w.note(Sync{pathOf(f), data}); err != nil {
+			if err := w.record(Sync{pathOf(f), data}); err != nil {
 				return err
 			}
 			return call(f)
@@ -56,8 +56,8 @@ func pathOf(f *os.File) string {
 	return filepath.Clean(f.Name())
 }
 
-// note records a sync, and returns the error with which it must fail.
-func (w *Watcher) note(s Sync) error {
+// record records a sync, and returns the error with which it must fail.
+func (w *Watcher) record(s Sync) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = append(w.seen, s)

@@ -43,7 +43,7 @@ func (m *RandomMarket) Take() (records [][]byte) {
 	return records
 }
 
-func (m *RandomMarket) note(e exchange.Event) {
+func (m *RandomMarket) record(e exchange.Event) {
 	m.Seq++
 	m.Records = append(m.Records, exchange.AppendEvent(nil, &e))
 }
@@ -54,14 +54,14 @@ func (m *RandomMarket) MakeSymbol() {
 	s := &TradedSymbol{Name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.Symbols)*7919)%10007)),
 		Book: (&exchange.Index{FillsMax: 2}).NewBook()}
 	m.Symbols = append(m.Symbols, s)
-	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: m.now(), Symbol: s.Name})
+	m.record(exchange.Event{Kind: exchange.SymbolMade, Time: m.now(), Symbol: s.Name})
 }
 
 // Trade mostly places an order or cancels one. Sometimes it cancels many, or halts a symbol for a moment.
 func (m *RandomMarket) Trade() {
 	s := m.Symbols[m.r.IntN(len(m.Symbols))]
 	if s.Book.Unfinished() != 0 {
-		m.goOn(s)
+		m.continueOrder(s)
 		return
 	}
 	switch halted := s.Book.Halted() != nil; {
@@ -69,16 +69,16 @@ func (m *RandomMarket) Trade() {
 		m.cancelMany()
 	case halted && m.r.IntN(4) == 0:
 		s.Book.Resume()
-		m.note(exchange.Event{Kind: exchange.SymbolResumed, Time: m.now(), Symbol: s.Name})
+		m.record(exchange.Event{Kind: exchange.SymbolResumed, Time: m.now(), Symbol: s.Name})
 	case !halted && m.r.IntN(300) == 0:
 		h := &exchange.Halt{Since: m.now(), Reason: fmt.Sprintf("reason \"%d\"", m.Seq)}
 		s.Book.Halt(h)
-		m.note(exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: s.Name, Reason: h.Reason})
+		m.record(exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: s.Name, Reason: h.Reason})
 	case m.r.IntN(300) == 0:
 		s.Rules = exchange.SymbolRules{Tick: exchange.Price(m.r.IntN(2)), Lot: exchange.Shares(m.r.IntN(2)),
 			Band: exchange.Fraction(m.r.IntN(2))}
 		rules := s.Rules
-		m.note(exchange.Event{Kind: exchange.SymbolRuled, Time: m.now(), Symbol: s.Name, SymbolRules: &rules})
+		m.record(exchange.Event{Kind: exchange.SymbolRuled, Time: m.now(), Symbol: s.Name, SymbolRules: &rules})
 	case halted:
 		m.cancelOne(s)
 	default:
@@ -95,7 +95,7 @@ func (m *RandomMarket) placeOrCancel(s *TradedSymbol) {
 // Place places an order, or continues the symbol's unfinished one.
 func (m *RandomMarket) Place(s *TradedSymbol) {
 	if s.Book.Unfinished() != 0 {
-		m.goOn(s)
+		m.continueOrder(s)
 		return
 	}
 	o := m.draw(s)
@@ -106,8 +106,8 @@ func (m *RandomMarket) Place(s *TradedSymbol) {
 	m.enter(s, &e, exchange.OrderAccepted, &o, fills)
 }
 
-// goOn executes the next part of the symbol's unfinished order.
-func (m *RandomMarket) goOn(s *TradedSymbol) {
+// continueOrder executes the next part of the symbol's unfinished order.
+func (m *RandomMarket) continueOrder(s *TradedSymbol) {
 	o, _ := s.Book.Find(s.Book.Unfinished())
 	e, open := exchange.Event{Before: len(o.Executions)}, o.Open
 	fills := s.Book.Continue(&o, m.now(), nil)
@@ -124,7 +124,7 @@ func (m *RandomMarket) noteTrades(s *TradedSymbol, e exchange.Event) {
 		s.Trades = append(s.Trades, t)
 		s.Traded.Add(&t)
 	}
-	m.note(e)
+	m.record(e)
 }
 
 // now returns a time in the second with the number of the newest record.
@@ -162,7 +162,7 @@ func (m *RandomMarket) withdraw(s *TradedSymbol, found *exchange.Order) bool {
 	}
 	var e exchange.Event
 	e.Note(exchange.OrderCanceled, &o, s.Name, o.Canceled, m.now())
-	m.note(e)
+	m.record(e)
 	return true
 }
 
@@ -185,14 +185,14 @@ func (m *RandomMarket) cancelMany() {
 		return
 	}
 	slices.SortFunc(e.Cancels, func(a, b exchange.Cancel) int { return a.Compare(&b) })
-	m.note(e)
+	m.record(e)
 }
 
 // CancelAll empties all books.
 func (m *RandomMarket) CancelAll() {
 	for _, s := range m.Symbols {
 		for s.Book.Unfinished() != 0 {
-			m.goOn(s)
+			m.continueOrder(s)
 		}
 		for _, id := range s.sent {
 			if found, _ := s.Book.Find(id); found.Open > 0 {

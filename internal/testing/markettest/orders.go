@@ -52,7 +52,7 @@ func (m *RandomMarket) amend(s *TradedSymbol, o *exchange.Order) bool {
 		e.Note(exchange.OrderReduced, o, s.Name, off, m.now())
 		e.Amend = o.Amendment(exchange.OrderReduced, total, 0, off)
 		s.Book.Reduce(o.ID, o.Account.ID, off, m.now())
-		m.note(e)
+		m.record(e)
 		return true
 	}
 	total, limit := executed+1+exchange.Shares(m.r.IntN(100)), o.Limit+exchange.Price(m.r.IntN(9)-4)*1e6

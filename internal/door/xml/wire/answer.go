@@ -130,7 +130,7 @@ func (a *Answer) parse(e *element, kind answerKind) error {
 	for _, part := range e.children {
 		if !slices.Contains(kind.parts, part.name) {
 			if slices.Contains(statusParts, part.name) {
-				return fmt.Errorf("<%s> stands where <%s> has none", part.name, e.name)
+				return fmt.Errorf("<%s> is not allowed in <%s>", part.name, e.name)
 			}
 			continue
 		}
@@ -139,7 +139,7 @@ func (a *Answer) parse(e *element, kind answerKind) error {
 		}
 	}
 	if a.Open != "" && a.Canceled != "" {
-		return fmt.Errorf("<canceled> stands where <%s> has none", e.name)
+		return fmt.Errorf("<canceled> is not allowed in <%s>", e.name)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (a *Answer) parsePart(e *element) error {
 		a.Parts = append(a.Parts, Part{Name: e.name, attrs: e.attrs})
 	}
 	if was != "" {
-		return fmt.Errorf("<%s> stands where <%s> has none", e.name, a.Kind)
+		return fmt.Errorf("<%s> is not allowed in <%s>", e.name, a.Kind)
 	}
 	return nil
 }

@@ -146,11 +146,11 @@ func TestReplyThatIsNoneIsRefused(t *testing.T) {
 			`<executed shares="1" price="2"/></status></results>`: "answer 1: <executed> has no time",
 		`<results><status id="1"><canceled shares="1"/></status></results>`: "answer 1: <canceled> has no time",
 		`<results><status id="1"><open shares="1"/>` +
-			`<canceled shares="1" time="1"/></status></results>`: "answer 1: <canceled> stands where <status> has none",
+			`<canceled shares="1" time="1"/></status></results>`: "answer 1: <canceled> is not allowed in <status>",
 		`<results><status id="1">` +
-			`<open shares="1"/><open shares="1"/></status></results>`: "answer 1: <open> stands where <status> has none",
+			`<open shares="1"/><open shares="1"/></status></results>`: "answer 1: <open> is not allowed in <status>",
 		`<results>` +
-			`<canceled id="1"><open shares="1"/></canceled></results>`: "answer 1: <open> stands where <canceled> has none",
+			`<canceled id="1"><open shares="1"/></canceled></results>`: "answer 1: <open> is not allowed in <canceled>",
 	} {
 		answers, err := ParseReply([]byte(reply))
 		require.ErrorContains(t, err, text, "%s", reply)

@@ -73,7 +73,7 @@ func (f *FrameReader) SetMax(max int) { f.max = max }
 // final and is returned after all complete frames before it.
 func (f *FrameReader) Next() ([]byte, error) {
 	for {
-		frame, err := f.take()
+		frame, err := f.buffered()
 		if frame != nil || err != nil {
 			return frame, err
 		}
@@ -106,8 +106,8 @@ func (f *FrameReader) InFrame() bool {
 	return f.body >= 0 || f.end > f.start
 }
 
-// take returns the next frame if all of it is in the buffer, else nil.
-func (f *FrameReader) take() ([]byte, error) {
+// buffered returns the next frame if all of it is in the buffer, else nil.
+func (f *FrameReader) buffered() ([]byte, error) {
 	if f.body < 0 {
 		f.skipBlank()
 		length, n, err := f.parseLength()

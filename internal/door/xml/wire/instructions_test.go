@@ -101,7 +101,7 @@ func TestAWrongInstructionIsNamed(t *testing.T) {
 		`<cancel-after/>`:                       `<error>&lt;cancel-after&gt; has no seconds<`,
 		`<cancel-after seconds="+1"/>`:          `<error seconds="+1">seconds "+1" is not a whole number from 0 to 86400<`,
 		`<cancel-after seconds="86401"/>`:       `>seconds "86401" is not a whole number from 0 to 86400<`,
-		`<orders after="9223372036854775808"/>`: `>after "9223372036854775808" is not a whole number from 0 up<`,
+		`<orders after="9223372036854775808"/>`: `>after "9223372036854775808" is not a whole number of 0 or more<`,
 		`<fills sym="A"/>`:                      `<error sym="A">&lt;fills&gt; has no attribute sym<`,
 		`<account>1</account>`:                  `>&lt;account&gt; has no text in it<`,
 	} {

@@ -120,7 +120,7 @@ func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 		true: {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")),
 			string(withoutTokens.AppendReply(nil, nil))},
 		false: {string(AppendError(nil, "the exchange is stopping")),
-			string(AppendError(nil, "the exchange has 2 connections and takes no more; try again later"))},
+			string(AppendError(nil, "the exchange has 2 connections and accepts no more; try again later"))},
 	} {
 		for _, reply := range replies {
 			answers, err := ParseReply([]byte(reply))

@@ -114,7 +114,7 @@ func (r *Request) checkTerms(e *element, c *exchange.Command) error {
 	case c.Post && c.TIF != exchange.GTC:
 		return fmt.Errorf("a post rests, so it cannot be %s", c.TIF)
 	case c.OnDisconnect && r.Connectionless:
-		return errors.New("cod is about a connection, and over HTTP there is none")
+		return errors.New("cod concerns a connection, and requests over HTTP have none")
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 		`<transactions id="1"><amend ref="r" amount="50" newref="n"/></transactions>`: {
 			{why(exchange.AmountExecuted, details{Executed: 200 * unit}), `<error amount="50" ref="r" newref="n">` +
 				`order 0 has executed 200 already</error>`},
-			{exchange.Result{Reason: exchange.AmountSide, Order: 7}, `>the amount of order 7 has the other sign<`},
+			{exchange.Result{Reason: exchange.AmountSide, Order: 7}, `>the amount of order 7 has the opposite sign<`},
 			{amended, `>insufficient funds: buying 50 at 897 needs more than order 7 holds and the 8860.5 that account 1 has<`},
 			{shares, `>insufficient shares: selling 50 of A needs more than order 7 holds and the 0.5 that account 1 has<`},
 			{halted, `>symbol A is halted since 2018-02-23T01:12:06Z`},

@@ -96,7 +96,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than fit into ` +
 				`one record of the journal; send it in smaller parts</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 ` +
-			`has used ref r-1 before, and not for this</error>`},
+			`has used ref r-1 before, for something else</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable},
 			`<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not ` +
 				`answer now; nothing was done, try again later</error>`},

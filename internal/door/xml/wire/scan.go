@@ -18,16 +18,16 @@ var declarations = [...]string{
 // name was just read, and return false to give up.
 func (s *scanner) scan() bool {
 	for _, d := range declarations {
-		if s.take(d) {
+		if s.skipToken(d) {
 			break
 		}
 	}
 	s.space()
 	done := false
 	switch {
-	case s.take("<transactions"):
+	case s.skipToken("<transactions"):
 		done = s.transactions()
-	case s.take("<create"):
+	case s.skipToken("<create"):
 		done = s.create()
 	}
 	s.space()
@@ -47,11 +47,11 @@ func (s *scanner) transactions() bool {
 		s.space()
 		done := false
 		switch {
-		case s.take("<order"):
+		case s.skipToken("<order"):
 			done = s.order(account)
-		case s.take("<query"):
+		case s.skipToken("<query"):
 			done = s.leaf("</query") && s.orderID(exchange.Command{Kind: exchange.QueryOrder, Account: account})
-		case s.take("<cancel"):
+		case s.skipToken("<cancel"):
 			done = s.leaf("</cancel") && s.orderID(exchange.Command{Kind: exchange.CancelOrder, Account: account})
 		default:
 			return s.endTag("</transactions")
@@ -112,9 +112,9 @@ func (s *scanner) create() bool {
 		s.space()
 		done := false
 		switch {
-		case s.take("<account"):
+		case s.skipToken("<account"):
 			done = s.open()
-		case s.take("<symbol"):
+		case s.skipToken("<symbol"):
 			done = s.list()
 		default:
 			return s.endTag("</create")
@@ -148,7 +148,7 @@ func (s *scanner) list() bool {
 	sym, empty, made := s.sym, s.empty, -1
 	for !empty {
 		s.space()
-		if !s.take("<account") {
+		if !s.skipToken("<account") {
 			if !s.endTag("</symbol") {
 				return false
 			}

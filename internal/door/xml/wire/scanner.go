@@ -34,8 +34,8 @@ const (
 	refAttr
 )
 
-// take skips token and returns true if the unread bytes begin with it.
-func (s *scanner) take(token string) bool {
+// skipToken skips token and returns true if the unread bytes begin with it.
+func (s *scanner) skipToken(token string) bool {
 	if rest := s.xml[s.at:]; len(rest) < len(token) || string(rest[:len(token)]) != token {
 		return false
 	}
@@ -62,10 +62,10 @@ func (s *scanner) startTag() bool {
 		begin := s.at
 		s.space()
 		switch {
-		case s.take(">"):
+		case s.skipToken(">"):
 			s.empty = false
 			return true
-		case s.take("/>"):
+		case s.skipToken("/>"):
 			s.empty = true
 			return true
 		case s.at == begin || !s.attribute():
@@ -133,11 +133,11 @@ func (s *scanner) keep(name, value []byte) bool {
 
 // endTag reads an end tag. start is the tag without trailing white space and ">".
 func (s *scanner) endTag(start string) bool {
-	if !s.take(start) {
+	if !s.skipToken(start) {
 		return false
 	}
 	s.space()
-	return s.take(">")
+	return s.skipToken(">")
 }
 
 // leaf reads the rest of an element without content, after its name. end is the start of its end tag.

@@ -17,7 +17,7 @@ type sessionFrame struct {
 func (r *Request) connection(root *element) {
 	s, err := decodeSession(root)
 	if err == nil && r.Connectionless {
-		err = errors.New("<session> is about a connection, and over HTTP there is none")
+		err = errors.New("<session> concerns a connection, and requests over HTTP have none")
 	}
 	if err != nil {
 		r.refusal = err.Error()

@@ -208,7 +208,7 @@ func parseSeconds(s string) (int, error) {
 func parseAfter(s string) (uint64, error) {
 	n, err := parseWhole(s, math.MaxInt64)
 	if err != nil {
-		return 0, fmt.Errorf("after %s is not a whole number from 0 up", strconv.Quote(clip(s)))
+		return 0, fmt.Errorf("after %s is not a whole number of 0 or more", strconv.Quote(clip(s)))
 	}
 	return n, nil
 }

@@ -82,7 +82,7 @@ func statistics(groups []group) string {
 	for _, s := range []struct {
 		status script.Status
 		tell   string
-	}{{script.Pass, "passed"}, {script.Part, "passed in part"}, {script.Fail, "failed"}, {script.Skip, "not counted"}} {
+	}{{script.Pass, "passed"}, {script.Part, "partly passed"}, {script.Fail, "failed"}, {script.Skip, "not counted"}} {
 		if n := counts[s.status]; n > 0 {
 			parts = append(parts, fmt.Sprint(n, " ", s.tell))
 		}
@@ -112,7 +112,7 @@ func (p *page) addGroups(r *grade.Result, groups []group) {
 	}
 	if got, most, scaled := sum(r); scaled {
 		p.add(`<tr><td>sum</td><td class="number">%s</td><td class="number">%s</td>`, got, most)
-		p.add("<td>of which the score is the share</td></tr>\n")
+		p.add("<td>scaled to the score</td></tr>\n")
 	}
 	p.add("</table>\n")
 }

@@ -87,7 +87,7 @@ func into(path string, write func(io.Writer) error) error {
 	}
 	f, err := os.OpenFile(path, flags, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		return fmt.Errorf("report: %s is a link, and was not when the run began", path)
+		return fmt.Errorf("report: %s is a link, but was not when the run began", path)
 	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

@@ -120,10 +120,10 @@ func TestThePageIsOneFileWithoutScripts(t *testing.T) {
 	require.Equal(t, 1, count(names, "title"))
 	require.Equal(t, 2, count(names, "pre"))
 	for _, part := range []string{"Grade of 127.0.0.1:1" + shown, "61.25 of 100",
-		"sum16.7533of which the score is the share",
+		"sum16.7533scaled to the score",
 		"it answered " + shown, "< " + shown, "! <results/>",
 		"panic: " + shown, "replies have no length line", "restarted 2 times", "PROTOCOL, Errors.", "12.25",
-		"1 passed, 1 passed in part, 1 failed, 1 not counted", "there is no server to kill"} {
+		"1 passed, 1 partly passed, 1 failed, 1 not counted", "there is no server to kill"} {
 		require.Contains(t, content, part)
 	}
 }

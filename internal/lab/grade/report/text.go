@@ -80,7 +80,7 @@ func writeGroups(w io.Writer, r *grade.Result) {
 		fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   %s\n", g.Name, g.Points, g.Max, text)
 	}
 	if got, most, scaled := sum(r); scaled {
-		fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   of which the score is the share\n", "sum", got, most)
+		fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   scaled to the score\n", "sum", got, most)
 	}
 	fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   in %.1f s, with seed %d\n", "score", r.Score, r.Best, r.Seconds, r.Seed)
 }

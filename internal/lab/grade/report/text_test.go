@@ -61,7 +61,7 @@ the server was restarted, since it did not answer: 1 times
   matching       8.00  of   24.00   1 of 3 cases pass, 1 not counted
   money          0.00  of   16.00   0 of 2 cases pass
   limits         0.00  of    8.00   0 of 2 cases pass
-  sum            8.00  of   48.00   of which the score is the share
+  sum            8.00  of   48.00   scaled to the score
   score         61.54  of  100.00   in 4.3 s, with seed 7
 
 FAIL matching/two (0 of 16 points, hidden)

@@ -90,7 +90,7 @@ func (p *Player) part(ctx context.Context, c *Case, part string, races bool, lef
 		}
 	}
 	if right > 0 {
-		out.Message = fmt.Sprintf("flaky %d/%d: it was right in %d of %d tries. In another: %s", right, out.Tries, right,
+		out.Message = fmt.Sprintf("flaky %d/%d: it passed in %d of %d tries. In another try: %s", right, out.Tries, right,
 			out.Tries, out.Message)
 	}
 	return out

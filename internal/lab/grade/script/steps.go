@@ -30,7 +30,7 @@ func (p *parser) step(number, sign, rest string) error {
 		return notEmpty(s.text, "frame")
 	case sign == "<" && countedLine.MatchString(rest):
 		if !inBlock || number != "" {
-			return fmt.Errorf("<%s counts replies, which only at-once allows; to want one reply put a blank after <",
+			return fmt.Errorf("<%s counts replies, which only at-once allows; for one expected reply put a blank after <",
 				elide(rest, 20))
 		}
 		m := countedLine.FindStringSubmatch(rest)
@@ -244,7 +244,7 @@ func (c *checker) elements(all []*dialect.Element, inside bool) error {
 			}
 		}
 		if e.Text != "" {
-			return fmt.Errorf("texts are not compared, so %q cannot be wanted", elide(e.Text, 40))
+			return fmt.Errorf("texts are not compared, so %q cannot be expected", elide(e.Text, 40))
 		}
 		if err := c.elements(e.Children, true); err != nil {
 			return err
@@ -266,10 +266,10 @@ func parseWant(x *expander, text string) (elements []*dialect.Element, anything 
 		err = broken.Err // without the part of the message that blames a server
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("what is wanted is not XML: %w", err)
+		return nil, false, fmt.Errorf("the expected reply is not XML: %w", err)
 	}
 	if root.Text != "" {
-		return nil, false, fmt.Errorf("texts are not compared, so %q cannot be wanted", elide(root.Text, 40))
+		return nil, false, fmt.Errorf("texts are not compared, so %q cannot be expected", elide(root.Text, 40))
 	}
 	return slices.Clip(root.Children), false, nil
 }

@@ -18,11 +18,11 @@ import (
 var tapeVerbs = []*verb{
 	{name: "tape", args: "N", check: oneNumber(tapesMax), run: playTape, untimed: true,
 		tells: fmt.Sprintf("plays tape N: %d orders given by the seed, buys of one account and sells of another. All are "+
-			"queried, and compared with the model of this protocol. A tape that fails is made shorter for up to %s while it "+
+			"queried, and compared with the model of this protocol. A failing tape is shortened for up to %s while it "+
 			"still fails", tapeOrders, shrinkTime)},
 	{name: "legal", args: "N", check: oneNumber(atOnceMax), run: playLegal, races: true,
-		tells: "lets N connections trade a new symbol at the same moment, and looks for an order of all that they did, one " +
-			"after another, in which a book gives the same answers"},
+		tells: "lets N connections trade a new symbol at the same moment, and searches for a sequential order of all their " +
+			"commands in which a book gives the same answers"},
 	{name: "load", args: "SECONDS", check: oneNumber(loadSecondsMax), run: playLoad, kills: true, untimed: true,
 		tells: fmt.Sprintf("trades on %d connections, kills the server after SECONDS, starts it, and queries every order "+
 			"that was answered", loadConnections)},
@@ -53,7 +53,7 @@ func playTape(ctx context.Context, p *play, s *Step) error {
 		short.message = strings.Replace(short.message, "are enough", "is enough", 1)
 	}
 	if err != nil {
-		short.message += fmt.Sprintf(" While it was made shorter %s.", err)
+		short.message += fmt.Sprintf(" While the tape was being shortened: %s.", err)
 	}
 	return errors.Join(short, err)
 }

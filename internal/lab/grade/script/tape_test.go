@@ -79,7 +79,7 @@ func TestATapeThatBringsTheServerDown(t *testing.T) {
 	out := p.Play(t.Context(), parse(t, "matching", "| tape 1\n"))
 	require.Equal(t, Fail, out.Status)
 	require.True(t, out.Trouble)
-	require.Regexp(t, "^Of 40 orders, 40 orders are enough to show it. .* While it was made shorter the server ",
+	require.Regexp(t, "^Of 40 orders, 40 orders are enough to show it. .* While the tape was being shortened: the server ",
 		out.Message)
 
 	out = twin(t, func(doc, reply string) string { return strings.Replace(reply, "<opened ", hang, 1) }).

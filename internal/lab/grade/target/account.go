@@ -90,7 +90,7 @@ func (a account) guard(hidden, results []string) error {
 		return fmt.Errorf("grade: check what user %s could read: %w", a.Name, err)
 	}
 	if found != "" {
-		return fmt.Errorf("grade: the server, as user %s, could read %s: chmod -R go-rwx", a.Name, found)
+		return fmt.Errorf("grade: the server, running as user %s, could read %s: chmod -R go-rwx", a.Name, found)
 	}
 	for _, result := range results {
 		if err := a.guardResult(result); err != nil {

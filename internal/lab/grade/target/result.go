@@ -104,7 +104,7 @@ func (a account) guardResult(result string) error {
 		return err
 	}
 	refused := func(by string) error {
-		return fmt.Errorf("grade: the server, as user %s, could write %s, since %s is open to it: "+
+		return fmt.Errorf("grade: the server, running as user %s, could write %s, since %s lets it: "+
 			"choose a folder that only root can write, or chmod go-w", a.Name, result, by)
 	}
 	var try []string

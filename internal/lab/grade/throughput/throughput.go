@@ -200,7 +200,7 @@ func Outcome(r *Result, err error, steps []Step) script.Outcome {
 	}
 	out := script.Outcome{Status: script.Fail, Tries: 1, Message: r.text()}
 	if r.Wrong > 0 {
-		out.Message += fmt.Sprintf(" Of %d accepted orders that were queried, %d are not as they were sent.",
+		out.Message += fmt.Sprintf(" Of %d accepted orders that were queried, %d differ from what was sent.",
 			r.Asked, r.Wrong)
 		return out
 	}

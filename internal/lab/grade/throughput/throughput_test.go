@@ -73,7 +73,7 @@ func TestOrdersThatAreNotThereCount(t *testing.T) {
 	require.Positive(t, r.Wrong)
 	out := Outcome(r, nil, []Step{{0, 1}})
 	require.Equal(t, script.Fail, out.Status)
-	require.Contains(t, out.Message, "are not as they were sent")
+	require.Contains(t, out.Message, "differ from what was sent")
 }
 
 // The server answers orders, and hangs at the first query.

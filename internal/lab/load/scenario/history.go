@@ -13,7 +13,7 @@ import (
 // nothing stays open. It uses its own accounts and symbols, so that it does not affect the books of other
 // scenarios.
 var Past = Scenario{
-	Name: "past", About: "pairs of orders that meet", Defaults: Params{Clients: 32, Depth: 4, Symbols: 1, PerFrame: 100},
+	Name: "past", About: "pairs of orders that match", Defaults: Params{Clients: 32, Depth: 4, Symbols: 1, PerFrame: 100},
 	Uses: []string{"clients", "depth", "requests", "duration", "symbols", "per_frame"}, prepare: openPast, source: newPast,
 }
 

@@ -25,7 +25,7 @@ func (s Scenario) numbers(p *Params) []number {
 		{"rate", &p.Rate, 0, 10_000_000, "frames a second of all clients together; 0: as many as possible"},
 		{"symbols", &p.Symbols, 1, 100_000, "symbols that are traded"},
 		{"accounts", &p.Accounts, 1, 10_000_000, "accounts that are opened beforehand"},
-		{"orders", &p.Orders, 1, 100_000_000, "orders that rest beforehand"},
+		{"orders", &p.Orders, 1, 100_000_000, "orders that rest in the books from the start"},
 		{"per_frame", &p.PerFrame, 1, 10_000, "commands of each frame"},
 	}
 	own = slices.DeleteFunc(own, func(n number) bool { return !slices.Contains(s.Uses, n.name) })

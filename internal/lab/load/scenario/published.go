@@ -71,8 +71,9 @@ var all = []Scenario{
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
 		prepare:  openMarket, source: func(r *Run, n int) load.Source { return newTrader(r, n, r.weights.draw) },
 	}, {
-		Name: "steady", About: "the same flow with crossing orders that take whatever rests: the books stay as they are, " +
-			"for as long as it goes on",
+		Name: "steady", About: "the same flow with crossing orders that execute against any resting order: the books keep " +
+			"their " +
+			"size, however long it runs",
 		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 100, PerFrame: 1},
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
 		prepare:  openMarket, source: newSteadyTrader,
