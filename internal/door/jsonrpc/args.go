@@ -169,7 +169,7 @@ func clip(s string) string {
 
 func readChannels(a *args, v *value) error {
 	if len(v.Items) == 0 || len(v.Items) > channelsMax {
-		return fmt.Errorf("channels has %d names, and takes 1 to %d", len(v.Items), channelsMax)
+		return fmt.Errorf("channels has %d names; it must have 1 to %d", len(v.Items), channelsMax)
 	}
 	seen := make(map[string]struct{}, len(v.Items))
 	for i := range v.Items {

@@ -70,11 +70,11 @@ func init() {
 				may("last_trade", "whole", "of a snapshot: the id of the newest trade, 0 before the first"),
 				may("trades", "trades", "of a delta"), moreField}},
 		"ticker": {form: "ticker.SYM", parse: parseSymbol, sees: theMarket, open: (*reader).openTicker,
-			doc: "the best prices and what was traded, when that changes, at most once in 100 ms; what there is not is left out",
+			doc: "the best prices and totals of trades, when they change, at most once in 100 ms; absent values are left out",
 			data: join([]field{typeOf(kindSnapshot), seqField, may("last", "decimal", "price of the newest trade"),
 				may("bid", "decimal", "best price"), may("bid_shares", "decimal", "that are open there"),
 				may("ask", "decimal", "best price"), may("ask_shares", "decimal", "that are open there"),
-				has("shares", "decimal", "all that were ever traded"), has("notional", "decimal", "that was paid for them"),
+				has("shares", "decimal", "all shares ever traded"), has("notional", "decimal", "dollars paid for them"),
 				has("trades", "whole", "how many there were")}, optionalAll(timeFields("time", "of the newest trade")))},
 		"candles": {form: "candles.SYM.INTERVAL", parse: parseCandles, sees: theMarket, open: (*reader).openCandles,
 			doc: "the newest candle of 1s, 1m, 5m, 1h or 1d, when it changes; before the first trade only seq and closed are " +

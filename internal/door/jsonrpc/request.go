@@ -30,7 +30,7 @@ func (r *request) parse(s *jsontext.Scanner, text []byte) *fault {
 		case "jsonrpc", "id", "method":
 		case "params":
 			if m.Kind != jsontext.IsObject {
-				return wrong(invalidRequest, "params is "+m.Kind.String()+", and has to be an object")
+				return wrong(invalidRequest, "params is "+m.Kind.String()+", but must be an object")
 			}
 			params = m.Value
 		default:
@@ -38,14 +38,14 @@ func (r *request) parse(s *jsontext.Scanner, text []byte) *fault {
 		}
 	}
 	if version, ok := message.Get("jsonrpc"); !ok || version.Kind != jsontext.IsString || version.Text != "2.0" {
-		return wrong(invalidRequest, `jsonrpc has to be "2.0"`)
+		return wrong(invalidRequest, `jsonrpc must be "2.0"`)
 	}
 	name, ok := message.Get("method")
 	if !ok {
 		return wrong(invalidRequest, "a request has no method")
 	}
 	if name.Kind != jsontext.IsString {
-		return wrong(invalidRequest, "method is "+name.Kind.String()+", and has to be a string")
+		return wrong(invalidRequest, "method is "+name.Kind.String()+", but must be a string")
 	}
 	if r.method = methodNamed(name.Text); r.method == nil {
 		return wrong(unknownMethod, "there is no method "+jsontext.Quote(name.Text))
@@ -68,7 +68,7 @@ func (r *request) readID(message *value) *fault {
 	case id.Kind == jsontext.IsNumber:
 		return wrong(invalidRequest, "id "+jsontext.Quote(string(id.Raw))+" is not a whole number from -(2^53-1) to 2^53-1")
 	default:
-		return wrong(invalidRequest, "id is "+id.Kind.String()+", and has to be a whole number or a string")
+		return wrong(invalidRequest, "id is "+id.Kind.String()+", but must be a whole number or a string")
 	}
 	r.id = id.Raw
 	return nil
@@ -98,7 +98,7 @@ func (m *method) read(a *args, one exchange.AccountID) *fault {
 	for i := range a.params.Members {
 		v := &a.params.Members[i]
 		if p := m.param(v.Name); !p.kind.fits(&v.Value) {
-			return wrong(wrongType, v.Name+" has to be "+p.kind.String())
+			return wrong(wrongType, v.Name+" must be "+p.kind.String())
 		}
 	}
 	a.Account, a.depth = one, depthLevels

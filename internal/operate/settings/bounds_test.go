@@ -81,7 +81,7 @@ var bounds = []struct {
 		{"requests under way", "`underWayMax`", "{jsonrpc.underWayMax}", "the connection is not read from"},
 		{"requests executed together", "`runMax`", "{jsonrpc.runMax}", "the next are executed behind them"},
 		{"time to show a token", "`AuthTimeout`", "{door.AuthTimeout}", "close 4001"},
-		{"depth of a message; characters of an id", "`depthMax`, `idCharsMax`", "{jsonrpc.depthMax}; {jsonrpc.idCharsMax}",
+		{"depth of a message; characters of an id", "`depthMax`, `idCharsMax`", "{jsontext.depthMax}; {jsonrpc.idCharsMax}",
 			"an error"},
 		{"names in a request; subscriptions", "`channelsMax`, `subscriptionsMax`",
 			"{jsonrpc.channelsMax}; {jsonrpc.subscriptionsMax}", "an error"},
