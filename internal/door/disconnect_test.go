@@ -172,8 +172,8 @@ func TestOverHTTPThereIsNoConnection(t *testing.T) {
 		require.NoError(t, err)
 		return reply
 	}
-	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod concerns a connection, and requests over `+
-		`HTTP have none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
+	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod concerns a connection, and `+
+		`requests over HTTP have none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
 		overHTTP(placing(`cod="yes"`, `cod="no"`)))
 	require.Equal(t, errorReply("<session> concerns a connection, and requests over HTTP have none"),
 		overHTTP(sessionOf("")))

@@ -291,7 +291,8 @@ func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 func TestARaceIsPlayedThreeTimes(t *testing.T) {
 	for right, says := range map[int]string{
 		0: "Of the 4 replies, exactly 4 must be like <results/>: 0 are.",
-		1: "flaky 1/3: it passed in 1 of 3 tries. In another try: Of the 4 replies, exactly 4 must be like <results/>: 0 are.",
+		1: "flaky 1/3: it passed in 1 of 3 tries. In another try: Of the 4 replies, exactly 4 must be like " +
+			"<results/>: 0 are.",
 	} {
 		t.Run(fmt.Sprint(right), func(t *testing.T) {
 			var mu sync.Mutex
