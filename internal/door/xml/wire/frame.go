@@ -91,12 +91,8 @@ func (f *FrameReader) Next() ([]byte, error) {
 // Buffered reports whether Next would return without reading from the stream: the next frame, or an
 // error in its length line, is already in the buffer.
 func (f *FrameReader) Buffered() bool {
-	f.skipBlank()
-	if f.body >= 0 {
-		return f.end-f.start >= f.body
-	}
-	length, n, err := f.parseLength()
-	return err != nil || n > 0 && f.end-f.start-n >= length
+	err := f.begin()
+	return err != nil || f.whole()
 }
 
 // InFrame reports whether a frame has been read in part: its length line has begun, and its last byte
@@ -108,23 +104,31 @@ func (f *FrameReader) InFrame() bool {
 
 // buffered returns the next frame if all of it is in the buffer, else nil.
 func (f *FrameReader) buffered() ([]byte, error) {
-	if f.body < 0 {
-		f.skipBlank()
-		length, n, err := f.parseLength()
-		if err != nil || n == 0 {
-			return nil, err
-		}
-		f.start += n
-		f.body = length
-	}
-	if f.end-f.start < f.body {
-		return nil, nil
+	if err := f.begin(); err != nil || !f.whole() {
+		return nil, err
 	}
 	frame := f.buf[f.start : f.start+f.body : f.start+f.body] // not nil even if empty
 	f.start += f.body
 	f.body = -1
 	return frame, nil
 }
+
+// begin reads the length line of the next frame, unless it was read before or its end has not arrived yet.
+func (f *FrameReader) begin() error {
+	if f.body >= 0 {
+		return nil
+	}
+	f.skipBlank()
+	length, n, err := f.parseLength()
+	if n > 0 {
+		f.start += n
+		f.body = length
+	}
+	return err
+}
+
+// whole reports whether all of the frame whose length line was read is in the buffer.
+func (f *FrameReader) whole() bool { return f.body >= 0 && f.end-f.start >= f.body }
 
 // skipBlank skips spaces and blank lines before a length line.
 func (f *FrameReader) skipBlank() {

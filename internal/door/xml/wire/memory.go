@@ -19,11 +19,12 @@ const (
 // the executions of orders in results. Callers use it to limit memory in advance. It only counts characters: it is
 // cheap, and overestimates if those characters occur in texts.
 func DecodeMemory(frame []byte) int {
+	elements, hasSymbol := elementsOf(frame)
 	ofElement := memoryOfElement
-	if bytes.Contains(frame, []byte("<symbol")) {
+	if hasSymbol {
 		ofElement += memoryOfInherited
 	}
-	return memoryOfFrame + len(frame)*memoryOfByte + elementsOf(frame)*ofElement +
+	return memoryOfFrame + len(frame)*memoryOfByte + elements*ofElement +
 		min(bytes.Count(frame, []byte("=")), len(frame)/attributeBytesMin)*memoryOfAttribute
 }
 
@@ -38,10 +39,19 @@ const (
 // ReplyMax returns the largest size, in bytes, of the reply to a frame, without executions. It costs as
 // much as DecodeMemory.
 func ReplyMax(frame []byte) int {
-	return len(ReplyBegin+ReplyEnd) + (1+elementsOf(frame))*answerBytesMax + len(frame)*escapedBytesMax
+	elements, _ := elementsOf(frame)
+	return len(ReplyBegin+ReplyEnd) + (1+elements)*answerBytesMax + len(frame)*escapedBytesMax
 }
 
-// elementsOf returns an upper bound of the number of elements in a frame, at most ElementsMax+1.
-func elementsOf(frame []byte) int {
-	return min(bytes.Count(frame, []byte("<"))-bytes.Count(frame, []byte("</")), ElementsMax+1)
+// elementsOf returns an upper bound of the number of elements in a frame, at most ElementsMax+1, and whether one of
+// the elements may be a <symbol>. It looks at each "<" only: most bytes of a frame are between two of them.
+func elementsOf(frame []byte) (elements int, hasSymbol bool) {
+	for i := bytes.IndexByte(frame, '<'); i >= 0; i = bytes.IndexByte(frame, '<') {
+		if frame = frame[i+1:]; len(frame) > 0 && frame[0] == '/' {
+			continue
+		}
+		elements++
+		hasSymbol = hasSymbol || bytes.HasPrefix(frame, []byte("symbol"))
+	}
+	return min(elements, ElementsMax+1), hasSymbol
 }
