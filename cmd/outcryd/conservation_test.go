@@ -29,7 +29,7 @@ func TestRandomCommandsConserve(t *testing.T) {
 	for n := 1; g.Commands() < 1_000_000/raceFactor/shortFactor; n++ {
 		frame := g.Frame()
 		var request wire.Request
-		request.Decode(frame)
+		request.Decode(frame, nil)
 		results := make([]exchange.Result, len(request.Commands))
 		for i, c := range request.Commands {
 			ask := []engine.Request{{Command: c, Origin: origin}}

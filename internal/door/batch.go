@@ -108,7 +108,7 @@ func (b *batch) add(frame []byte, onDisconnect bool) (silence time.Duration, ok 
 		m.Message = b.codec.NewMessage()
 	}
 	m.CancelOnDisconnect(onDisconnect)
-	m.Decode(frame)
+	m.Decode(frame, &b.judge.caller.names)
 	b.frames++
 	b.bytes += len(frame)
 	if b.judge.demandsGrant() {

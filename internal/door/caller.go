@@ -8,6 +8,7 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/engine"
+	"outcry/internal/exchange"
 )
 
 // Caller is a sender of commands in any protocol: a connection to a port of Serve, a connection of another
@@ -22,6 +23,7 @@ type Caller struct {
 	place     place
 	left      bool           // Leave was called; guarded by the server's mu
 	origin    *engine.Origin // names the orders that are canceled when the connection ends; nil before the first
+	names     exchange.Names // names in its last frames
 	sent      allowance      // what the connection has used of its rate
 	rate      int64          // the rate that sent was computed with
 }

@@ -78,7 +78,7 @@ type lineMessage struct {
 	fault   string
 }
 
-func (m *lineMessage) Decode(frame []byte) {
+func (m *lineMessage) Decode(frame []byte, _ *exchange.Names) {
 	*m = lineMessage{command: new(exchange.Command)}
 	var kind string
 	fmt.Sscan(string(frame), &kind, &m.command.Account, &m.command.Order)

@@ -41,7 +41,7 @@ func TestAnswersBecomeResults(t *testing.T) {
 func TestAValueThatComesBackCutIsRefusedAsItWasSent(t *testing.T) {
 	var r wire.Request
 	order := Buy("1", strings.Repeat("Ä", 500), Whole(1), Whole(1))
-	r.Decode(wire.NewTransactions("1").Order(order.Symbol, "1", "1").Append(nil))
+	r.Decode(wire.NewTransactions("1").Order(order.Symbol, "1", "1").Append(nil), nil)
 	reply := r.AppendReply(nil, nil)
 	require.Less(t, len(reply), 500)
 	answers, err := wire.ParseReply(reply)

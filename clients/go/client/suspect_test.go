@@ -124,7 +124,7 @@ func TestTheLimitOfElementsIsTheExchanges(t *testing.T) {
 		slices.Repeat([]Command{Place("A", "1", Whole(1))}, wire.ElementsMax/2),
 	} {
 		var request wire.Request
-		request.Decode(encode(commands))
+		request.Decode(encode(commands), nil)
 		require.Equal(t, check(commands) == nil, request.Refused() == 0, "%v, %d times", commands[0], len(commands))
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,12 +44,29 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(frame)))
 			var r Request
 			for b.Loop() {
-				r.Decode(frame)
+				r.Decode(frame, nil)
 			}
 			require.NotEmpty(b, r.Commands)
 			require.Zero(b, r.Refused())
 		})
 	}
+}
+
+// BenchmarkDecodeOfManySenders decodes orders of 64 senders in turns into one request, as a server does.
+func BenchmarkDecodeOfManySenders(b *testing.B) {
+	const senders = 64
+	var names [senders]exchange.Names
+	var frames [2 * senders][]byte
+	for i := range frames {
+		account, symbol := strconv.Itoa(1000+i), "S"+strconv.Itoa(i%10)
+		frames[i] = NewTransactions(account).Order(symbol, "100", "145.67").Append(nil)
+	}
+	b.ReportAllocs()
+	var r Request
+	for i := 0; b.Loop(); i++ {
+		r.Decode(frames[i%len(frames)], &names[i%senders])
+	}
+	require.Len(b, r.Commands, 1)
 }
 
 func BenchmarkDecodeMemory(b *testing.B) {
@@ -76,7 +94,7 @@ func BenchmarkAppendReply(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			var r Request
-			r.Decode([]byte(c.frame))
+			r.Decode([]byte(c.frame), nil)
 			reply := r.AppendReply(nil, c.results)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(reply)))
@@ -138,7 +156,7 @@ func BenchmarkDecodeHostile(b *testing.B) {
 			b.SetBytes(int64(len(frame)))
 			var r Request
 			for b.Loop() {
-				r.Decode(frame)
+				r.Decode(frame, nil)
 			}
 		})
 	}

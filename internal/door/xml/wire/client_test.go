@@ -64,10 +64,10 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Ref: "R."})
 		}
 		var r Request
-		r.Decode(create.Append(nil))
+		r.Decode(create.Append(nil), nil)
 		require.Equal(t, creates, r.Commands)
 		require.Zero(t, r.Refused())
-		r.Decode(trades.Append(nil))
+		r.Decode(trades.Append(nil), nil)
 		require.Equal(t, orders, r.Commands)
 		require.Zero(t, r.Refused())
 	})

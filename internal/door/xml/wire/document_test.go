@@ -174,6 +174,6 @@ func TestDocumentIsReadAsItIs(t *testing.T) {
 
 func TestAsManyElementsAsTheLimitAreTaken(t *testing.T) {
 	r := new(Request)
-	r.Decode([]byte(`<transactions id="1">` + strings.Repeat(`<query id="1"/>`, ElementsMax-1) + `</transactions>`))
+	r.Decode([]byte(`<transactions id="1">`+strings.Repeat(`<query id="1"/>`, ElementsMax-1)+`</transactions>`), nil)
 	require.Len(t, r.Commands, ElementsMax-1)
 }

@@ -18,7 +18,7 @@ func ExampleRequest() {
 		return
 	}
 	var r wire.Request
-	r.Decode(frame)
+	r.Decode(frame, nil)
 	for _, c := range r.Commands {
 		fmt.Println(c.Kind, c.Account, c.Side, c.Shares, c.Symbol, c.Limit)
 	}

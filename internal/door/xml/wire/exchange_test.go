@@ -21,7 +21,7 @@ func newMarket() *market {
 // answer executes a frame's commands as a server does and returns the reply.
 func (m *market) answer(frame []byte) string {
 	r := &m.request
-	r.Decode(frame)
+	r.Decode(frame, nil)
 	if _, sets := r.Connection(); sets {
 		r.CancelOnDisconnect(true)
 	}

@@ -59,12 +59,12 @@ func TestInstructionsBecomeCommands(t *testing.T) {
 			More: &exchange.CommandMore{HasAfter: true}}),
 	} {
 		var r Request
-		r.Decode([]byte(`<transactions id="1">` + child + `</transactions>`))
+		r.Decode([]byte(`<transactions id="1">`+child+`</transactions>`), nil)
 		require.Equal(t, want, r.Commands, "%s", child)
 	}
 	var r Request
-	r.Decode([]byte(`<create><symbol sym="A" tick="0.05" lot="10"><account id="1">5</account></symbol>` +
-		`<symbol sym="B" lot="1"/></create>`))
+	r.Decode([]byte(`<create><symbol sym="A" tick="0.05" lot="10"><account id="1">5</account></symbol>`+
+		`<symbol sym="B" lot="1"/></create>`), nil)
 	rules := &exchange.CommandMore{Rules: exchange.SymbolRules{Tick: unit / 20, Lot: 10 * unit}}
 	require.Equal(t, []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: "A", More: rules},
 		{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: units(t, "5"), More: rules},
@@ -106,7 +106,7 @@ func TestAWrongInstructionIsNamed(t *testing.T) {
 		`<account>1</account>`:                  `>&lt;account&gt; has no text in it<`,
 	} {
 		var r Request
-		r.Decode([]byte(`<transactions id="1">` + child + `</transactions>`))
+		r.Decode([]byte(`<transactions id="1">`+child+`</transactions>`), nil)
 		require.Empty(t, r.Commands, child)
 		reply := string(r.AppendReply(nil, nil))
 		require.Contains(t, reply, want)
@@ -118,7 +118,7 @@ func TestAWrongInstructionIsNamed(t *testing.T) {
 			`fractional digits</error>`,
 	} {
 		var r Request
-		r.Decode([]byte(`<create>` + child + `</create>`))
+		r.Decode([]byte(`<create>`+child+`</create>`), nil)
 		require.Equal(t, `<results>`+want+`</results>`, string(r.AppendReply(nil, nil)))
 	}
 }
@@ -126,7 +126,7 @@ func TestAWrongInstructionIsNamed(t *testing.T) {
 func TestASessionIsAboutItsConnection(t *testing.T) {
 	var r Request
 	reply := func(frame string) string {
-		r.Decode([]byte(frame))
+		r.Decode([]byte(frame), nil)
 		return string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands))))
 	}
 	require.Equal(t, `<results><session cancel="disconnect" timeout="060"/></results>`,
@@ -152,12 +152,12 @@ func TestASessionIsAboutItsConnection(t *testing.T) {
 	for _, frame := range []string{orders, strings.ReplaceAll(orders, ` cod="no"`, "")} {
 		for _, on := range []bool{false, true} {
 			r.CancelOnDisconnect(on)
-			r.Decode([]byte(frame))
+			r.Decode([]byte(frame), nil)
 			require.Equal(t, []bool{on, on && frame != orders, true},
 				[]bool{r.Commands[0].OnDisconnect, r.Commands[1].OnDisconnect, r.Commands[2].OnDisconnect})
 		}
 	}
-	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1"/></transactions>`), nil)
 	require.True(t, r.Commands[0].OnDisconnect, "the scanner knows it too")
 }
 
@@ -165,7 +165,7 @@ func TestASessionIsAboutItsConnection(t *testing.T) {
 // left out.
 func TestReportsOfManyExecutions(t *testing.T) {
 	var r Request
-	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1" report="full"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1" report="full"/></transactions>`), nil)
 	report := func(n int, cut bool) string {
 		return string(r.AppendReply(nil, []exchange.Result{{Order: 7, Cut: cut,
 			Status: exchange.Status{Open: 1, Executions: make([]exchange.Execution, n)}}}))

@@ -15,7 +15,7 @@ import (
 // replyWithout returns the reply and the remaining commands.
 func replyWithout(frame string, deny func(*exchange.Command) string) (reply, left string) {
 	var r Request
-	r.Decode([]byte(frame))
+	r.Decode([]byte(frame), nil)
 	r.Judge(func(c *exchange.Command) exchange.Refusal { return refusalOf(deny(c)) })
 	results := make([]exchange.Result, len(r.Commands))
 	for i := range r.Commands {
@@ -79,11 +79,11 @@ func TestWhatIsDeniedInASymbolLeavesTheRest(t *testing.T) {
 
 func TestDeniedCommandsAreNoMalformedOnes(t *testing.T) {
 	var r Request
-	r.Decode([]byte(`<transactions id="1"><query id="1"/><query id="x"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><query id="1"/><query id="x"/></transactions>`), nil)
 	require.Equal(t, 1, r.Judge(func(*exchange.Command) exchange.Refusal { return refusalOf("no") }))
 	require.Equal(t, 1, r.Refused())
 	require.Empty(t, r.Commands)
-	r.Decode([]byte(`<transactions id="1"><query id="1"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><query id="1"/></transactions>`), nil)
 	require.Zero(t, r.Refused(), "the next frame knows nothing of it")
 	require.Zero(t, r.Judge(func(*exchange.Command) exchange.Refusal { return refusalOf("") }))
 	require.Len(t, r.Commands, 1)
@@ -104,7 +104,7 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 		require.Equal(t, want, token == "T", frame)
 	}
 	var r Request
-	r.Decode(AppendAuth(nil, "secret"))
+	r.Decode(AppendAuth(nil, "secret"), nil)
 	reply := string(r.AppendReply(nil, nil))
 	require.Contains(t, reply, "unknown root element &lt;auth&gt;", "version 1 knows no such frame")
 	require.NotContains(t, reply, "secret")
@@ -115,7 +115,7 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 // TestAnAnswerToATokenIsToldByItsText: clients recognize the answers to <auth> by the protocol's texts.
 func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 	var withoutTokens Request
-	withoutTokens.Decode(AppendAuth(nil, "secret"))
+	withoutTokens.Decode(AppendAuth(nil, "secret"), nil)
 	for want, replies := range map[bool][]string{
 		true: {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")),
 			string(withoutTokens.AppendReply(nil, nil))},
@@ -159,7 +159,7 @@ func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 		`<create color="red"/>`: `<results><error>&lt;create&gt; has no attribute color</error></results>`,
 	} {
 		var r Request
-		r.Decode([]byte(frame))
+		r.Decode([]byte(frame), nil)
 		r.JudgeMalformed(func(c *exchange.Command) exchange.Refusal {
 			if c.Kind == exchange.OpenAccount || c.Account == "7" {
 				return refusalOf("no")
@@ -174,7 +174,7 @@ func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 // tokens, so it must not allocate for frames without errors.
 func TestAFrameWithoutMistakesIsJudgedWithoutGarbage(t *testing.T) {
 	var r Request
-	r.Decode([]byte(`<transactions id="1"><query id="7"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><query id="7"/></transactions>`), nil)
 	judge := func(*exchange.Command) exchange.Refusal { return exchange.Refusal{} }
 	require.Zero(t, testing.AllocsPerRun(100, func() { r.JudgeMalformed(judge) }))
 }

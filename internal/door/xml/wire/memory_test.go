@@ -191,7 +191,7 @@ func hostile(r *rand.Rand) []byte {
 // longestReply returns the length of the longest reply to a frame over all results in worst.
 func longestReply(frame []byte) (most int) {
 	var r Request
-	r.Decode(frame)
+	r.Decode(frame, nil)
 	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, Answer: anyAnswer,
 		Amended: &exchange.Amended{By: math.MaxUint64}, Status: exchange.Status{Open: math.MaxInt64,
 			Canceled: math.MaxInt64, CanceledAt: math.MinInt64, Changes: &exchange.Changes{Replaced: math.MaxUint64,
@@ -217,7 +217,7 @@ func memoryOf(frame []byte) (most int) {
 		var before, after runtime.MemStats
 		var r Request
 		runtime.ReadMemStats(&before)
-		r.Decode(frame)
+		r.Decode(frame, nil)
 		commands := append([]exchange.Command(nil), r.Commands...) // a session copies the commands of several frames
 		results := make([]exchange.Result, len(commands))
 		runtime.ReadMemStats(&after)

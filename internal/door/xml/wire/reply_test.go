@@ -34,7 +34,7 @@ func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 			`<executed shares="0.5" price="0.00000125" time="-1"/>`: {Executions: two},
 	} {
 		var r Request
-		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`))
+		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`), nil)
 		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}))
 		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`,
 			reply)
@@ -153,7 +153,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 func requireRefusal(t *testing.T, frame string, command int, result exchange.Result, want string) {
 	t.Helper()
 	var r Request
-	r.Decode([]byte(frame))
+	r.Decode([]byte(frame), nil)
 	results := make([]exchange.Result, len(r.Commands))
 	results[command] = result
 	if command == 2 && strings.HasPrefix(frame, "<create>") {
@@ -226,7 +226,7 @@ func TestLongErrorTextIsCut(t *testing.T) {
 
 func TestAReplyIsMadePlaceByPlace(t *testing.T) {
 	var r Request
-	r.Decode([]byte(`<transactions id="1"><query id="1"/><nonsense/><query id="2"/><cancel id="3"/></transactions>`))
+	r.Decode([]byte(`<transactions id="1"><query id="1"/><nonsense/><query id="2"/><cancel id="3"/></transactions>`), nil)
 	results := []exchange.Result{{Reason: exchange.AlreadyExecuted}, {}, {Reason: exchange.AlreadyExecuted}}
 	require.Equal(t, 4, r.Places())
 	reply := []byte(ReplyBegin)
@@ -244,7 +244,7 @@ func TestAReplyIsMadePlaceByPlace(t *testing.T) {
 		`<error>unknown element &lt;nonsense&gt; in &lt;transactions&gt;</error><error id="2">not &lt;now&gt;</error>`+
 		`<error id="3">order 3 has nothing open: it is executed</error></results>`, string(append(reply, ReplyEnd...)))
 	for _, whole := range []string{`<create/>`, `<transactions id="1"/>`, `<buy/>`, `no XML`} {
-		r.Decode([]byte(whole))
+		r.Decode([]byte(whole), nil)
 		require.Zero(t, r.Places())
 	}
 }
@@ -268,7 +268,7 @@ func TestOnlyErroneousValuesAreShortened(t *testing.T) {
 		`<order sym="A" amount="x" limit="V"/>`, `<order sym="A" amount="V" limit="x"/>`} {
 		for value, whole := range map[string]bool{zeros + "1": true, zeros + "x": false} {
 			var r Request
-			r.Decode([]byte(`<transactions id="1">` + strings.ReplaceAll(element, "V", value) + `</transactions>`))
+			r.Decode([]byte(`<transactions id="1">`+strings.ReplaceAll(element, "V", value)+`</transactions>`), nil)
 			reply := string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands))))
 			require.Equal(t, whole, strings.Contains(reply, value), "%s: %s", element, reply)
 			require.Equal(t, !whole, strings.Contains(reply, `"`+zeros[:echoBytesCut]+ellipsis+`"`), "%s: %s", element, reply)

@@ -53,12 +53,12 @@ type slot struct {
 	echoEnd int
 }
 
-// Decode reads a frame's XML into r and reuses the memory of r. It does not fail: for a malformed
-// document, an unknown root element and the like, r becomes a request without commands whose reply
-// says what is wrong.
-func (r *Request) Decode(frame []byte) {
+// Decode reads a frame's XML into r and reuses the memory of r. names are those that the sender used last, nil for
+// none. It does not fail: for a malformed document, an unknown root element and the like, r becomes a request without
+// commands whose reply says what is wrong.
+func (r *Request) Decode(frame []byte, names *exchange.Names) {
 	r.reset()
-	if s := (scanner{r: r, xml: frame}); !s.scan() {
+	if s := (scanner{r: r, xml: frame, names: names}); !s.scan() {
 		r.reset()
 		r.decodeDocument(frame)
 	}

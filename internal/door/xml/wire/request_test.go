@@ -81,7 +81,7 @@ func TestFrameBecomesCommands(t *testing.T) {
 			{Kind: exchange.QueryOrder, Account: "1", Order: 3}},
 	} {
 		var r Request
-		r.Decode([]byte(frame))
+		r.Decode([]byte(frame), nil)
 		require.Equal(t, want, append([]exchange.Command(nil), r.Commands...), "%s", frame)
 	}
 }
@@ -132,7 +132,7 @@ func TestRepliesEchoWhatWasSent(t *testing.T) {
 			`&lt;transactions&gt; are known</error></results>`,
 	} {
 		var r Request
-		r.Decode([]byte(frame))
+		r.Decode([]byte(frame), nil)
 		require.Equal(t, want, done(&r), "%s", frame)
 		requireReply(t, done(&r))
 	}
@@ -144,16 +144,16 @@ func TestDecodeUsesARequestAnew(t *testing.T) {
 	var used Request
 	for _, frame := range frames {
 		var fresh Request
-		used.Decode([]byte(frame))
-		fresh.Decode([]byte(frame))
+		used.Decode([]byte(frame), nil)
+		fresh.Decode([]byte(frame), nil)
 		require.Equal(t, append([]exchange.Command{}, fresh.Commands...), append([]exchange.Command{}, used.Commands...),
 			"%s", frame)
 		require.Equal(t, done(&fresh), done(&used), "%s", frame)
 		require.Equal(t, fresh.Refused(), used.Refused())
 	}
-	used.Decode([]byte(setup))
+	used.Decode([]byte(setup), nil)
 	commands := used.Commands[:cap(used.Commands)]
-	used.Decode([]byte(`<create/>`))
+	used.Decode([]byte(`<create/>`), nil)
 	require.NotEmpty(t, commands)
 	for _, c := range commands {
 		require.Zero(t, c, "nothing of an earlier frame is kept")
@@ -163,7 +163,7 @@ func TestDecodeUsesARequestAnew(t *testing.T) {
 func TestRequestKeepsNothingOfItsFrame(t *testing.T) {
 	frame := []byte(`<transactions id="1"><order sym="A" amount="2" limit="3"/><query id="x"/></transactions>`)
 	var r Request
-	r.Decode(frame)
+	r.Decode(frame, nil)
 	want := done(&r)
 	for i := range frame {
 		frame[i] = '?'
@@ -181,7 +181,7 @@ func TestRefusedCountsErrorsWithoutACommand(t *testing.T) {
 		`<create><symbol sym="?"><account/><account/></symbol><account id="1" balance="1"/></create>`: 2,
 	} {
 		var r Request
-		r.Decode([]byte(frame))
+		r.Decode([]byte(frame), nil)
 		require.Equal(t, want, r.Refused(), "%s", frame)
 	}
 }

@@ -141,8 +141,8 @@ func requireAsDocument(t require.TestingT, frame []byte) (taken bool) {
 	var alone, r, document Request
 	s := scanner{r: &alone, xml: frame}
 	taken = s.scan()
-	r.Decode([]byte(twoOrders))
-	r.Decode(frame)
+	r.Decode([]byte(twoOrders), nil)
+	r.Decode(frame, nil)
 	document.decodeDocument(frame)
 	if !slices.Equal(document.Commands, r.Commands) {
 		require.Equal(t, document.Commands, r.Commands, "%q", frame)
@@ -198,21 +198,21 @@ func TestNeighboursOfTheCommonFormMeanTheSame(t *testing.T) {
 func TestACommonFrameIsDecodedWithoutAllocation(t *testing.T) {
 	for name, frame := range commonFrames() {
 		var r Request
-		require.Zero(t, testing.AllocsPerRun(10, func() { r.Decode(frame) }), name)
+		require.Zero(t, testing.AllocsPerRun(10, func() { r.Decode(frame, nil) }), name)
 	}
 }
 
 func TestNamesOfCommandsOutliveTheFrame(t *testing.T) {
 	var r Request
 	frame := []byte(twoOrders)
-	r.Decode(frame)
+	r.Decode(frame, nil)
 	copy(frame, strings.Repeat("?", len(frame)))
-	r.Decode([]byte(`<transactions id="7"><order sym="QQQ" amount="1" limit="1"/>` +
-		`<order sym="SPY" amount="1" limit="1"/></transactions>`))
+	r.Decode([]byte(`<transactions id="7"><order sym="QQQ" amount="1" limit="1"/>`+
+		`<order sym="SPY" amount="1" limit="1"/></transactions>`), nil)
 	require.Equal(t, exchange.AccountID("7"), r.Commands[1].Account)
 	require.Equal(t, []exchange.Symbol{"QQQ", "SPY"}, []exchange.Symbol{r.Commands[0].Symbol, r.Commands[1].Symbol})
 	kept := r.Commands[1]
-	r.Decode([]byte(setup))
+	r.Decode([]byte(setup), nil)
 	require.Equal(t, exchange.Symbol("SPY"), kept.Symbol)
 	require.Equal(t, exchange.AccountID("7"), kept.Account)
 }

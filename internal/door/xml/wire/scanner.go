@@ -8,9 +8,10 @@ import "outcry/internal/exchange"
 // scanner gives up, and parseDocument reads the frame from the start. The scanner therefore reports
 // no errors. What it accepts has the same meaning in both decoders (FuzzScan).
 type scanner struct {
-	r   *Request
-	xml []byte
-	at  int // offset of the next byte to read
+	r     *Request
+	xml   []byte
+	names *exchange.Names // names of the sender
+	at    int             // offset of the next byte to read
 
 	elements int // number of elements begun so far
 
@@ -158,7 +159,7 @@ func (s *scanner) account() bool {
 	if len(s.id) > 0 && string(s.id) == string(s.r.lastAccount) {
 		return true
 	}
-	id, err := exchange.ParseAccountID(s.id)
+	id, err := s.names.Account(s.id)
 	if err == nil {
 		s.r.lastAccount = id
 	}
@@ -170,7 +171,7 @@ func (s *scanner) symbol() bool {
 	if len(s.sym) > 0 && string(s.sym) == string(s.r.lastSymbol) {
 		return true
 	}
-	symbol, err := exchange.ParseSymbol(s.sym)
+	symbol, err := s.names.Symbol(s.sym)
 	if err == nil {
 		s.r.lastSymbol = symbol
 	}

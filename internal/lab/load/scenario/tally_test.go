@@ -61,7 +61,7 @@ func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 			newSteadyTrader(run, 2)} {
 			for range 100 {
 				var r wire.Request
-				r.Decode(source.Next())
+				r.Decode(source.Next(), nil)
 				require.Len(t, r.Commands, perFrame)
 			}
 		}
@@ -81,7 +81,7 @@ func TestTheMarketIsAsDescribed(t *testing.T) {
 	for range 20_000 {
 		var r wire.Request
 		xml := trader.Next()
-		r.Decode(xml)
+		r.Decode(xml, nil)
 		require.Len(t, r.Commands, 1, "%s", xml)
 		if c := r.Commands[0]; strings.Contains(string(xml), "<cancel") {
 			cancels++
