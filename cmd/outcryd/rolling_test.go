@@ -5,37 +5,16 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/lab/harness"
 	"outcry/internal/operate/remote"
 )
 
 // before is the last commit whose program reads journal records only up to version 3.
 const before = "883058bb1f438857f6a31b23746f22301ec61c1f"
-
-// programOf builds the outcryd of a commit and returns its path.
-func programOf(t *testing.T, commit string) string {
-	t.Helper()
-	dir := t.TempDir()
-	program := filepath.Join(dir, "outcryd")
-	do := func(name string, args ...string) {
-		c := exec.Command(name, args...)
-		c.Dir = dir
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, "%s %v: %s", name, args, out)
-	}
-	repository, err := filepath.Abs("../..")
-	require.NoError(t, err)
-	tree := filepath.Join(dir, "tree.tar")
-	do("git", "-C", repository, "archive", "--output", tree, commit)
-	do("tar", "-xf", tree)
-	do("go", "build", "-o", program, "./cmd/outcryd")
-	return program
-}
 
 const (
 	instructed   = `<transactions id="2"><order sym="SPY" amount="5" limit="9" tif="IOC"/></transactions>`
@@ -49,7 +28,8 @@ func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 	_, err := os.Stat("../../.git")
 	require.NoError(t, err, "the older program is built of git's history")
 	t.Parallel()
-	older := programOf(t, before)
+	older, err := harness.BuildCommit(t.Context(), "../..", before, "./cmd/outcryd", t.TempDir())
+	require.NoError(t, err)
 	nodes := newCluster(t)
 	for _, n := range nodes {
 		n.path = older

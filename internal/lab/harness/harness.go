@@ -33,26 +33,6 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Changed is the suffix of a revision if files differ from it.
-const Changed = " with changes"
-
-// Revision returns the checked-out commit, with the suffix Changed if files outside docs differ from it.
-// It returns "unknown" if git fails.
-func Revision(ctx context.Context, root string) string {
-	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	commit, err := git("rev-parse", "--short=12", "HEAD")
-	if err != nil {
-		return "unknown"
-	}
-	if changes, err := git("status", "--porcelain", "--", ":/", ":(top,exclude)docs"); err != nil || changes != "" {
-		return commit + Changed
-	}
-	return commit
-}
-
 // Build builds a command of the repository, such as ./cmd/outcryd, into dir with edits applied, and
 // returns the program's path.
 func Build(ctx context.Context, root, command, dir string, edits ...Edit) (string, error) {
