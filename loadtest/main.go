@@ -31,6 +31,7 @@ type command struct {
 var commands = []command{
 	{"bench", "measure scenarios, plans of scenarios, the goals, a long run or growing history", runBench},
 	{"anchors", "measure Redis, Postgres, etcd, NATS and an echo server beside this exchange", runAnchors},
+	{"guard", "measure what an order costs in the working tree and at an earlier revision, in turns", runGuard},
 	{"echo", "run an echo server, which scenarios are compared with", runEcho},
 	{"faulty", "serve a small exchange with faults, to test what outcry-lab grade finds", runFaulty},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},

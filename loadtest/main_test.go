@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -53,6 +54,11 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "goals", "more"}, exitUsage, `"more"`},
 		{[]string{"bench", "soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
 		{[]string{"bench", "soak", "-rate", "-1"}, exitUsage, "-rate -1"},
+		{[]string{"guard", "-help"}, exitOK, "-base revision"},
+		{[]string{"guard", "-n", "0"}, exitUsage, "-n 0"},
+		{[]string{"guard", "-d", "1ms"}, exitUsage, "-d 1ms: must be from 100ms to 10m"},
+		{[]string{"guard", "-base", "-nothing"}, exitError, "find revision -nothing"},
+		{[]string{"guard", "more"}, exitUsage, `"more"`},
 		{[]string{"books", "-help"}, exitOK, "-watched"},
 		{[]string{"books", "-duration", "2s"}, exitUsage, "-duration 2s"},
 		{[]string{"books", "more"}, exitUsage, `"more"`},
@@ -63,6 +69,31 @@ func TestUsage(t *testing.T) {
 		require.Equal(t, c.status, run(context.Background(), c.args, &stdout, &stderr), "%v: %s", c.args, &stderr)
 		require.Contains(t, stderr.String(), c.stderr, "%v", c.args)
 	}
+}
+
+// TestAGuardWithoutHistoryIsSkipped runs it where git does not have the recorded revision.
+func TestAGuardWithoutHistoryIsSkipped(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.org/copy\n"), 0o600))
+	t.Chdir(dir)
+	skipped := func() string {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitOK, run(context.Background(), []string{"guard"}, &stdout, &stderr), "%s%s", &stdout, &stderr)
+		require.Contains(t, stdout.String(), "SKIPPED, nothing was measured: git does not have the recorded revision")
+		return stdout.String()
+	}
+	require.Contains(t, skipped(), "not a git repository")
+	require.NoError(t, exec.Command("git", "init", "--quiet").Run())
+	skipped()
+	t.Setenv("PATH", filepath.Dir(goCommand(t))) // without git, unless it is beside go
+	skipped()
+}
+
+// goCommand returns the path of the go command.
+func goCommand(t *testing.T) string {
+	path, err := exec.LookPath("go")
+	require.NoError(t, err)
+	return path
 }
 
 // TestATortureRun runs all parts of a torture run once, with the real program.

@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 		return nil, fmt.Errorf("anchors: %w", err)
 	}
 	defer os.RemoveAll(o.Dir)
-	warnOfMemory(o.Dir, o.Out)
+	WarnOfMemory(o.Dir, o.Out)
 	r = newReport(ctx, o)
 	var up []*running
 	defer func() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -235,4 +236,42 @@ func TestShareIsOfTheSameRound(t *testing.T) {
 	require.Len(t, rows, 2)
 	require.Equal(t, load.Spread{Median: 0.9, Min: 0.5, Max: 1.5}, rows[1].OfRedis)
 	require.Equal(t, load.Spread{}, rows[1].OfEcho)
+}
+
+// behind is a server that works for half a second more after its last reply.
+type behind struct {
+	steady
+	worked bool
+}
+
+func (b *behind) settle(context.Context) error { b.worked = true; return nil }
+
+func (b *behind) used() (own, postgres time.Duration) {
+	if b.worked {
+		return 400 * time.Millisecond, 100 * time.Millisecond
+	}
+	return 0, 0
+}
+
+// TestTheCostIncludesWorkAfterTheLastReply checks that processor time is read only when the server has no work left.
+func TestTheCostIncludesWorkAfterTheLastReply(t *testing.T) {
+	s := &running{server: &behind{steady: steady{most: 1000}}}
+	p, err := s.once(t.Context(), Options{Duration: time.Second}, Shape{64, 16}, 0)
+	require.NoError(t, err)
+	require.InDelta(t, 400, p.ServerCPU, 1e-9)
+	require.InDelta(t, 100, p.PostgresCPU, 1e-9)
+}
+
+// TestServersListenBelowTheEphemeralPorts checks that a client's connection cannot take the port of a server.
+func TestServersListenBelowTheEphemeralPorts(t *testing.T) {
+	first, err := freeAddr()
+	require.NoError(t, err)
+	second, err := freeAddr(first)
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	for _, addr := range []string{first, second} {
+		at, err := netip.ParseAddrPort(addr)
+		require.NoError(t, err)
+		require.Less(t, at.Port(), uint16(32768))
+	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/lab/audit"
 	"outcry/internal/lab/harness"
@@ -13,6 +16,62 @@ import (
 	"outcry/internal/postgres/local"
 	"outcry/internal/testing/processes"
 )
+
+// freshMax is how long Fresh may take, in addition to the time of the measurement.
+const freshMax = 5 * time.Minute
+
+// Fresh starts an Outcry in an empty directory below dir, measures it once at full speed, checks that its tables have
+// every order, and ends it. It works with every version of the program. The processor time of the Point includes all
+// work until Postgres has every record. It returns an error if a step fails, a reply is wrong or an order is missing.
+func Fresh(ctx context.Context, program, dir string, at Shape, duration time.Duration) (*Point, error) {
+	ctx, cancel := context.WithTimeout(ctx, duration+freshMax)
+	defer cancel()
+	dir, err := os.MkdirTemp(dir, "outcry-")
+	if err != nil {
+		return nil, fmt.Errorf("anchors: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	o, err := startOutcry(ctx, program, dir)
+	if err != nil {
+		return nil, fmt.Errorf("anchors: start outcry: %w", err)
+	}
+	defer o.stop()
+	s := &running{anchor: anchor{name: "outcry"}, server: o}
+	p, err := s.once(ctx, Options{Duration: duration}, at, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.listed(ctx, s.writes); err != nil {
+		return nil, fmt.Errorf("anchors: outcry: %w", err)
+	}
+	return p, nil
+}
+
+// listed returns an error unless the relation public.orders, which every version has, lists this many orders.
+func (o *outcry) listed(ctx context.Context, writes uint64) error {
+	url, err := local.RunningURL(o.cluster)
+	if err != nil {
+		return err
+	}
+	db, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	var have uint64
+	if err := db.QueryRow(ctx, "SELECT count(*) FROM public.orders").Scan(&have); err != nil {
+		return err
+	}
+	return compared(have, writes)
+}
+
+// compared returns an error unless the tables have as many orders as the answers say.
+func compared(have, writes uint64) error {
+	if have != writes {
+		return fmt.Errorf("the tables have %d orders, the answers say %d", have, writes)
+	}
+	return nil
+}
 
 // outcry is an Outcry in its default configuration, with the Postgres that it starts itself.
 type outcry struct {
@@ -28,9 +87,18 @@ const symbols = 10
 // firstAccount is an account id that no scenario uses.
 const firstAccount = 2_000_000_000
 
-func startOutcry(ctx context.Context, program, dir string) (server, error) {
+func startOutcry(ctx context.Context, program, dir string) (*outcry, error) {
+	xml, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	http, err := freeAddr(xml)
+	if err != nil {
+		return nil, err
+	}
 	data := filepath.Join(dir, "data")
-	s, err := harness.Launch(harness.ServerOptions{Program: program, Data: data})
+	s, err := harness.Launch(harness.ServerOptions{Program: program, Data: data,
+		Flags: []string{"--listen=" + xml, "--http=" + http}})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +118,11 @@ func startOutcry(ctx context.Context, program, dir string) (server, error) {
 		o.stop()
 		return nil, err
 	}
-	return o, o.settle(ctx)
+	if err := o.settle(ctx); err != nil {
+		o.stop()
+		return nil, err
+	}
+	return o, nil
 }
 
 func (o *outcry) measure(ctx context.Context, how load.Options, rate float64) (*load.Result, error) {
@@ -78,8 +150,8 @@ func (o *outcry) check(ctx context.Context, writes uint64) error {
 	if err != nil {
 		return err
 	}
-	if have.Orders != writes {
-		return fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, writes)
+	if err := compared(have.Orders, writes); err != nil {
+		return err
 	}
 	c, err := o.plain.Check(ctx)
 	switch {

@@ -135,10 +135,13 @@ func (p *process) used() (own, postgres time.Duration) {
 
 func (p *process) settle(context.Context) error { return nil }
 
-// freeAddr returns an unused address, with a port below the system's ephemeral ports.
-func freeAddr() (string, error) {
+// freeAddr returns an unused address other than taken, with a port below the system's ephemeral ports.
+func freeAddr(taken ...string) (string, error) {
 	for port := 21000 + os.Getpid()%4000; port < 32000; port++ {
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		if slices.Contains(taken, addr) {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
 			return addr, nil

@@ -127,6 +127,7 @@ compared with what clients were told: a fast wrong answer is a failed run.
     go run ./loadtest bench growth -data docs/reliability/growth.json -orders 1000000,2000000,5000000,10000000
     go run ./loadtest bench quick                                        # a part in two minutes
     go run ./loadtest bench market -h                                    # one scenario, and its parameters
+    go run ./loadtest guard                                              # an order, in turns with an earlier revision
     make reference                                                       # this page and its plots
 
 The first two go on where they were broken off: what the file has of the same revision is not measured again, and what
