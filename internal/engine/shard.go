@@ -53,7 +53,7 @@ func (e *Engine) longAgo() uint64 {
 
 // freeMemory frees memory that the next task can allocate again.
 func (d *shard) freeMemory() {
-	d.scratch, d.account = nil, nil
+	d.scratch = nil
 	d.closed.Shrink()
 	d.connected.shrink()
 	d.book.Shrink()

@@ -65,7 +65,6 @@ type shard struct {
 	symbol     exchange.Symbol
 	instrument *exchange.Instrument // its contents are guarded by Engine.mu
 	book       *exchange.Book
-	account    *exchange.Account // account of the last command; the next command is usually for the same account
 	closed     closedQueue
 	connected  connected
 
@@ -87,6 +86,8 @@ type scratch struct {
 	event     exchange.Event
 	record    []byte
 	unsettled bool // the command depends on an order that is not settled or on a cancelAll in progress: retry it
+
+	accounts [8]*exchange.Account // accounts of the last commands, by the last digit of the id; see find
 
 	cancels []exchange.Cancel
 	judged  judged
@@ -156,14 +157,17 @@ func (e *Engine) account(id exchange.AccountID) *exchange.Account {
 	return e.ledger.Account(id)
 }
 
-// find returns an account, or nil if it does not exist. Accounts are never removed, so the cached one stays valid.
+// find returns an account, or nil if it does not exist. Most commands are for an account of the last ones, and
+// accounts are never removed, so a few are kept, which needs no lock.
 func (d *shard) find(id exchange.AccountID) *exchange.Account {
-	if d.account == nil || d.account.ID != id {
-		d.engine.mu.Lock()
-		d.account = d.engine.ledger.Account(id)
-		d.engine.mu.Unlock()
+	if id == "" {
+		return nil
 	}
-	return d.account
+	kept := &d.accounts[id[len(id)-1]%byte(len(d.accounts))]
+	if *kept == nil || (*kept).ID != id {
+		*kept = d.engine.account(id)
+	}
+	return *kept
 }
 
 // dueOf returns when the switch of an account fires, 0 if it is not armed.

@@ -176,3 +176,17 @@ func TestTimesNeverGoBackOverARestart(t *testing.T) {
 	clock = 1500
 	require.EqualValues(t, 1500, trade())
 }
+
+// TestAccountsAreNotConfused: a shard keeps the accounts of its last commands by the last digit of their ids.
+func TestAccountsAreNotConfused(t *testing.T) {
+	m := open(t, Options{})
+	m.do(exchange.Command{Kind: exchange.OpenAccount, Account: "21", Balance: exchange.Notional(10, 10)})
+	for _, of21 := range []exchange.RejectReason{exchange.OK, exchange.InsufficientFunds} {
+		for account, want := range map[exchange.AccountID]exchange.RejectReason{"1": exchange.OK, "21": of21,
+			"31": exchange.UnknownAccount, "": exchange.UnknownAccount} {
+			c := buy("A", 10, 10)
+			c.Account = account
+			require.Equal(t, want, m.do(c).Reason, account)
+		}
+	}
+}
