@@ -19,8 +19,10 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/web"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/lab/model"
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
@@ -285,7 +287,7 @@ func requireMarket(t *testing.T, data, database string) {
 // answersOf returns the answers of a feed that starts from a snapshot and follows a journal to its end.
 func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers []string) {
 	t.Helper()
-	records, err := j.NewFollower(begin.Seq+1, 1<<20)
+	records, err := engine.NewTrail(j).Follow(trail.FollowOptions{After: begin.Seq, HoldMax: 1 << 20})
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	feed := feeds.NewFeed(feeds.Options{Records: records, Log: log}, begin)

@@ -12,8 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
@@ -48,9 +50,9 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 			require.ErrorContains(t, err, fmt.Sprintf("record %d", applied+1), name)
 		}
 		for name, err := range map[string]error{
-			"DecodeEvent":  exchange.DecodeEvent(unknown, new(exchange.Event)),
-			"Check":        (&exchange.Event{Kind: kind, Account: "1", Symbol: "A"}).Check(),
-			"DecodePublic": func() error { _, err := exchange.DecodePublic(unknown, new(exchange.Event)); return err }(),
+			"DecodeEvent": exchange.DecodeEvent(unknown, new(exchange.Event)),
+			"Check":       (&exchange.Event{Kind: kind, Account: "1", Symbol: "A"}).Check(),
+			"DecodeKept":  exchange.KeptDecoder()(unknown, new(exchange.KeptEvent)),
 		} {
 			require.ErrorContains(t, err, fmt.Sprintf("unknown kind %d", kind), name)
 		}
@@ -83,18 +85,20 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 	require.NoError(t, err)
 	traded, trades, err := store.LoadMarket(background)
 	require.NoError(t, err)
-	records, err := j.NewFollower(applied+1, 1<<20)
+	all := engine.NewTrail(j)
+	follow := trail.FollowOptions{After: applied, HoldMax: 1 << 20}
+	records, err := all.Follow(follow)
 	require.NoError(t, err)
 	feed := feeds.NewFeed(feeds.Options{Records: records, Log: slog.New(slog.DiscardHandler)},
 		&feeds.Snapshot{Seq: applied, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades})
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
 	feed.Run(ctx) // returns at the unknown kind
-	records, err = j.NewFollower(applied+1, 1<<20)
+	records, err = all.Follow(follow)
 	require.NoError(t, err)
 	view := accounts.NewView(accounts.Options{Records: records, Log: slog.New(slog.DiscardHandler)}, snap)
 	view.Run(ctx)
-	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Applied: applied,
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Trail: all, Applied: applied,
 		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	projected := p.Run(ctx)

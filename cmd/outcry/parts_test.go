@@ -12,6 +12,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
@@ -48,7 +49,7 @@ func projected(t *testing.T, data, database string) {
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.SetJournal(background, j.ID(), "journal"))
-	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j,
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Trail: engine.NewTrail(j),
 		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(background)

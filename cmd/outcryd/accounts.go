@@ -6,15 +6,16 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/operate/settings"
 	"outcry/internal/view/accounts"
 )
 
-// newFollower returns a reader of the journal's records after the given one. The journal keeps at most 2 ×
-// --max-lag records for the reader, so a reader that hangs cannot fill the disk. Reloads adjust that bound.
-func (s *server) newFollower(after uint64) (*journal.Reader, error) {
+// newFollower returns a follower of the records after the given one that may be published. The journal keeps at most
+// 2 × --max-lag records for it, so a follower that hangs cannot fill the disk. Reloads adjust that bound.
+func (s *server) newFollower(after uint64) (*trail.Follower[exchange.KeptEvent], error) {
 	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
-	records, err := s.journal.NewFollower(after+1, held(s.config))
+	records, err := s.trail.Follow(trail.FollowOptions{After: after, HoldMax: held(s.config), Limit: s.mayFollow()})
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +38,7 @@ func (s *server) newView(state *exchange.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("the view of accounts after record %d: %w", state.Seq, err)
 	}
-	s.view = accounts.NewView(accounts.Options{Records: records, Limit: s.mayFollow(), Notify: s.journal.Notify,
-		Fills: s.olderFills, Log: s.log}, state)
+	s.view = accounts.NewView(accounts.Options{Records: records, Fills: s.olderFills, Log: s.log}, state)
 	return nil
 }
 

@@ -18,6 +18,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, s.journalOptions(), s.log); err != nil {
 		return err
 	}
+	s.trail = engine.NewTrail(s.journal)
 	s.marks.Synced(s.journal.Appended(), time.Now())
 	state, _, err := s.load(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 		return nil, 0, err
 	}
 	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
-		Store: s.database.Store, Journal: s.journal, Applied: s.database.Position.Applied, Log: s.log,
+		Store: s.database.Store, Journal: s.journal, Trail: s.trail, Applied: s.database.Position.Applied, Log: s.log,
 		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
 	})
 	if err != nil {
@@ -94,6 +95,6 @@ func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 func (s *server) engineOptions(log engine.Log) engine.Options {
 	return engine.Options{
 		Journal: log, OrdersAfter: s.database.Position.OrdersAfter, Projection: s.projector, History: s.history,
-		RefsMax: s.config.RefsMax, OnStages: s.metrics.sessions.Executed,
+		Trail: s.trail, RefsMax: s.config.RefsMax, OnStages: s.metrics.sessions.Executed,
 	}
 }

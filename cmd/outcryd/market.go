@@ -53,8 +53,7 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
-		Publish: s.market.Publish, Limit: s.mayFollow(), Notify: s.journal.Notify,
-		Candles: s.olderCandles, Stored: s.stored}
+		Publish: s.market.Publish, Candles: s.olderCandles, Stored: s.stored}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
 		Traded: s.database.Traded, Trades: s.database.Trades, Candles: s.database.Candles}
 	s.database.Traded, s.database.Trades, s.database.Candles = nil, nil, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 	"outcry/internal/auth"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/operate/recovery"
 	"outcry/internal/operate/remote"
 	"outcry/internal/operate/settings"
@@ -51,8 +52,9 @@ type member struct {
 	certificates *auth.Certificates
 
 	// Only the goroutine that starts and runs the server uses the fields up to leading.
-	restore    *replica.Restore // nil if no restore is pending
-	records    *journal.Reader  // reads the records that the standby has not applied yet
+	restore    *replica.Restore                    // nil if no restore is pending
+	event      exchange.Event                      // memory for the event that the standby applies
+	records    *trail.Follower[exchange.KeptEvent] // has the records that the standby has not applied yet
 	unfollow   context.CancelFunc
 	followed   chan struct{} // closed once the goroutine of follow has ended
 	uncampaign context.CancelFunc
@@ -84,6 +86,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 	if err = m.openJournal(options); err != nil {
 		return err
 	}
+	s.trail = engine.NewTrail(s.journal)
 	s.marks.Synced(s.journal.Appended(), time.Now())
 	r, err := m.open()
 	if err != nil {
@@ -132,8 +135,17 @@ func (m *member) open() (*replica.Replica, error) {
 	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup, Ask: m.answer,
+		Appended: m.putRecord, KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup, Ask: m.answer,
 	})
+}
+
+// putRecord puts a record on the trail that this node has not appended as the leader.
+func (m *member) putRecord(seq uint64, record []byte) error {
+	if m.led.Load() { // the record is one of the next leader, and the trail may have another one of the same number
+		m.server.trail.Abandon()
+		return nil
+	}
+	return m.server.trail.PutRecord(seq, record)
 }
 
 // peerSecurity returns the certificates for connections between nodes, and watches their files for changes.
@@ -230,7 +242,7 @@ func (m *member) load(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.records, err = s.journal.NewReader(seq + 1); err != nil {
+	if m.records, err = s.trail.Follow(trail.FollowOptions{After: seq, HoldMax: math.MaxUint64}); err != nil {
 		return err
 	}
 	now := s.settings()

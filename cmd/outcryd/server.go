@@ -21,6 +21,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/operate/backup"
 	"outcry/internal/operate/health"
 	"outcry/internal/operate/recovery"
@@ -64,6 +65,7 @@ type server struct {
 	httpAddr        net.Addr
 	database        *recovery.Database
 	journal         *journal.Journal
+	trail           *trail.Trail[exchange.KeptEvent] // of the journal
 	projector       *postgres.Projector
 	history         *postgres.History
 	engine          *engine.Engine

@@ -53,11 +53,14 @@ func (m *member) apply(ctx context.Context, more func() bool) error {
 				return err
 			}
 		}
-		seq, record, err := m.records.Next(ctx)
+		seq, event, err := m.records.Next(ctx)
 		if err != nil {
+			if errors.Is(err, exchange.ErrEvent) { // this program cannot decode a record that the leader has made
+				m.replica.Load().Break(err)
+			}
 			return err
 		}
-		if err := m.standby.Apply(seq, record); err != nil {
+		if err := m.standby.Apply(seq, event.Event(&m.event)); err != nil {
 			if !errors.Is(err, engine.ErrStopped) {
 				m.replica.Load().Break(err)
 			}

@@ -3,16 +3,12 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/exchange"
 	"outcry/internal/testing/rpctest"
 )
-
-func accountID(n int) exchange.AccountID { return exchange.AccountID(strconv.Itoa(n)) }
 
 // hearer follows the channels of SPY and of account 1.
 type hearer struct {

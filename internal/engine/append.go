@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 )
 
 // admit returns OK, NoRoom or DatabaseBehind: whether commands that need further room in memory or
@@ -94,16 +96,38 @@ func (d *shard) fillEvent(kind exchange.EventKind, o *exchange.Order, shares exc
 func (d *shard) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
-	return d.engine.append(d.record, bytes)
+	return d.engine.append(&d.event, d.record, bytes)
 }
 
-// append appends one record to the journal and uses the room that was claimed for it. An
-// error is final: the exchange has failed, and the contents of the record must not
-// become visible.
-func (e *Engine) append(record []byte, claimed int) (uint64, error) {
+// append appends the record of an event to the journal, uses the room that was claimed for it, and puts the event on
+// the trail. An error is final: the exchange has failed, and the contents of the record must not become visible.
+func (e *Engine) append(event *exchange.Event, record []byte, claimed int) (uint64, error) {
 	seq, err := e.log.AppendClaimed(record, claimed)
+	return e.appended(event, seq, err)
+}
+
+// appendMany is append for one of the records of a ClaimMany.
+func (e *Engine) appendMany(event *exchange.Event, record []byte, claimed int) (uint64, error) {
+	seq, err := e.log.AppendMany(record, claimed)
+	return e.appended(event, seq, err)
+}
+
+// appended puts the event of record seq on the trail, and returns the result of the append.
+func (e *Engine) appended(event *exchange.Event, seq uint64, err error) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}
+	if e.options.Trail != nil {
+		if at := e.options.Trail.Place(seq); at.Value != nil {
+			at.Value.Keep(event)
+			at.Put()
+		}
+	}
 	return seq, nil
+}
+
+// NewTrail returns a trail for the records that are appended to j from now on.
+func NewTrail(j *journal.Journal) *trail.Trail[exchange.KeptEvent] {
+	return trail.New(j, trail.Options[exchange.KeptEvent]{Decode: exchange.KeptDecoder, Extra: (*exchange.KeptEvent).Extra,
+		Work: (*exchange.KeptEvent).Work, Recycle: (*exchange.KeptEvent).Recycle})
 }

@@ -99,7 +99,7 @@ func (d *shard) cancelMany(owner *exchange.Account, cause exchange.CancelCause) 
 	if ok, err := e.claimToCancel(len(d.record), &refused); !ok {
 		return refused.Reason, err
 	}
-	seq, err := e.append(d.record, len(d.record))
+	seq, err := e.append(&d.event, d.record, len(d.record))
 	if err != nil {
 		return exchange.OK, err
 	}

@@ -378,7 +378,7 @@ func (c *cancelAll) appendPiece(piece []exchange.Cancel, last bool) (ok bool, er
 		c.result.Reason = refused.Reason
 		return false, err
 	}
-	if c.seq, err = e.append(record, len(record)); err != nil {
+	if c.seq, err = e.append(&c.event, record, len(record)); err != nil {
 		return false, err
 	}
 	e.mu.Lock()

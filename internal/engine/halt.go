@@ -94,7 +94,7 @@ func (d *shard) log(r *exchange.HaltResult) (seq uint64, err error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	ok, err := d.engine.claimToCancel(len(d.record), &refused)
 	if ok {
-		seq, err = d.engine.append(d.record, len(d.record))
+		seq, err = d.engine.append(&d.event, d.record, len(d.record))
 	}
 	r.Reason = refused.Reason
 	return seq, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal/trail"
 )
 
 // Options configure an Engine. A limit of 0 means its default.
@@ -28,6 +29,9 @@ type Options struct {
 	// that says why not; commands that need a record of that version are then rejected. It is called for each
 	// such command and must not block. nil means that all nodes can.
 	Readers func() error
+
+	// Trail passes events to those that follow the journal; nil if there are none. It is that of the journal.
+	Trail *trail.Trail[exchange.KeptEvent]
 
 	// OrdersAfter, if it is above the state's last order id, is the id after which new order ids start.
 	OrdersAfter uint64

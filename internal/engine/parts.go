@@ -187,11 +187,7 @@ func (d *shard) appendPart(claim *orderClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
-	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
-	if err != nil {
-		return 0, fmt.Errorf("engine: %w", err)
-	}
-	return seq, nil
+	return d.engine.appendMany(&d.event, d.record, claim.bytes)
 }
 
 // awaitRoom waits until wait is closed or readsWait is over, and then serves reads. The error is ErrStopped.

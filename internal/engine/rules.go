@@ -125,7 +125,7 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	if ok, err = e.claimToCancel(len(g.record), refused); !ok {
 		return false, err
 	}
-	_, err = e.append(g.record, len(g.record))
+	_, err = e.append(&g.event, g.record, len(g.record))
 	return err == nil, err
 }
 

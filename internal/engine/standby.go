@@ -41,7 +41,6 @@ type Standby struct {
 	refs     *refIndex
 	closedAt atomic.Int64 // limit on closed orders in memory, see Options.ClosedOrdersMax
 	backlog  atomic.Int64 // limit on the projection's lag, see StandbyOptions.BacklogMax
-	event    exchange.Event
 
 	// mu guards the fields below, and the state.
 	mu     sync.RWMutex
@@ -97,12 +96,11 @@ func (s *Standby) WaitRoom(ctx context.Context) error {
 	return s.options.Projection.WaitApplied(ctx, seq-most+1)
 }
 
-// Apply executes a committed record again; seq must be the one after Seq. If the error is
-// ErrStopped, nothing has changed. Any other error means that this node's history differs from
-// the leader's, or that the record cannot be decoded: the standby is then unusable and answers nothing.
-func (s *Standby) Apply(seq uint64, record []byte) error {
-	err := exchange.DecodeEvent(record, &s.event)
-	if err = s.apply(seq, err); err != nil {
+// Apply executes the event of a committed record again; seq must be the one after Seq. The event is not kept. If the
+// error is ErrStopped, nothing has changed. Any other error means that this node's history differs from the leader's:
+// the standby is then unusable and answers nothing.
+func (s *Standby) Apply(seq uint64, event *exchange.Event) error {
+	if err := s.apply(seq, event); err != nil {
 		return err
 	}
 	if seq%sweepRecords == 0 && s.options.History != nil && s.options.Projection != nil {
@@ -112,28 +110,27 @@ func (s *Standby) Apply(seq uint64, record []byte) error {
 	return nil
 }
 
-// apply applies s.event; err is the error of decoding it.
-func (s *Standby) apply(seq uint64, err error) error {
+// apply is Apply without the sweep of refs.
+func (s *Standby) apply(seq uint64, event *exchange.Event) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err == nil && seq != s.seq+1 {
+	if seq != s.seq+1 {
 		err = fmt.Errorf("want record %d", s.seq+1)
-	}
-	if err == nil {
-		err = s.state.Apply(&s.event)
+	} else {
+		err = s.state.Apply(event)
 	}
 	if err != nil {
 		s.err = fmt.Errorf("engine: record %d does not replay as recorded: %w", seq, err)
 		return s.err
 	}
 	s.seq = seq
-	s.count()
-	s.queueClosed(s.event.Symbol)
-	for i := range s.event.Cancels {
-		s.queueClosed(s.event.Cancels[i].Symbol)
+	s.count(event)
+	s.queueClosed(event.Symbol)
+	for i := range event.Cancels {
+		s.queueClosed(event.Cancels[i].Symbol)
 	}
 	s.forget()
 	return nil
@@ -147,9 +144,8 @@ func (s *Standby) usable() error {
 	return s.err
 }
 
-// count updates the counts with s.event.
-func (s *Standby) count() {
-	e := &s.event
+// count updates the counts with an event.
+func (s *Standby) count(e *exchange.Event) {
 	switch e.Kind {
 	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderReplaced:
 		if e.Kind != exchange.OrderContinued {

@@ -148,30 +148,3 @@ func TestDecodeDoesNotBelieveACountOfCancels(t *testing.T) {
 		}
 	}
 }
-
-// TestThePublicViewOfOperationsHasNoAccount decodes events as market data does.
-func TestThePublicViewOfOperationsHasNoAccount(t *testing.T) {
-	cancels := []Cancel{{3, "A", Terms{Side: Buy, Limit: 6}, 5}, {2, "B", Terms{Side: Sell, Limit: 8}, 7}}
-	for _, c := range []struct {
-		event, want Event
-		symbol      string
-	}{
-		{Event{Kind: SymbolHalted, Time: 9, Symbol: "SPY", Reason: "news"},
-			Event{Kind: SymbolHalted, Time: 9, Reason: "news"}, "SPY"},
-		{Event{Kind: SymbolResumed, Time: 9, Symbol: "SPY"}, Event{Kind: SymbolResumed, Time: 9}, "SPY"},
-		{Event{Kind: OrdersCanceled, Time: 9, Account: "42", Cancels: cancels},
-			Event{Kind: OrdersCanceled, Time: 9, Cancels: cancels}, ""},
-	} {
-		var got Event
-		b := AppendEvent(nil, &c.event)
-		symbol, err := DecodePublic(b, &got)
-		require.NoError(t, err)
-		got.Fills = nil
-		require.Equal(t, c.want, got)
-		require.Equal(t, c.symbol, string(symbol))
-		for n := range b {
-			_, err := DecodePublic(b[:n], &got)
-			require.ErrorIs(t, err, ErrEvent)
-		}
-	}
-}

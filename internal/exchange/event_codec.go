@@ -131,7 +131,10 @@ func DecodeEvent(b []byte, e *Event) error {
 
 // Decoder decodes many events. It keeps the names of accounts and symbols, which repeat, so that they
 // are not copied for each event. The zero Decoder is ready to use. Not safe for concurrent use.
-type Decoder struct{ names names }
+type Decoder struct {
+	names names
+	event Event // memory of DecodeKept
+}
 
 // Decode is DecodeEvent, except that the strings of several events may share memory.
 func (d *Decoder) Decode(b []byte, e *Event) error {

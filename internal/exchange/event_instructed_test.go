@@ -65,10 +65,6 @@ func TestDecodeRefusesInstructionsThatNoCommandLeadsTo(t *testing.T) {
 		row.change(&e)
 		b := AppendEvent(nil, &e)
 		require.ErrorIs(t, DecodeEvent(b, new(Event)), ErrEvent, name)
-		if e.Kind != AccountRuled && e.Kind != SwitchSet {
-			_, err := DecodePublic(b, new(Event))
-			require.ErrorIs(t, err, ErrEvent, name)
-		}
 	}
 	for cause := ByBlock + 1; cause > 0; cause <<= 1 {
 		e := seeds[15]

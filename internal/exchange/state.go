@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // State is the complete state of an exchange: the ledger, a book for each symbol, and
@@ -40,7 +41,7 @@ func (s *State) List(sym Symbol) *Book {
 
 // Apply repeats the command that e recorded. An accepted order is reserved, matched and settled as
 // it was originally, and the fills must be those recorded. The error says what
-// differs, and is a *FillsError if the fills do; the state is then unusable.
+// differs, and is a *FillsError if the fills do; the state is then unusable. The state keeps nothing that e refers to.
 func (s *State) Apply(e *Event) error {
 	s.Time = max(s.Time, e.Time)
 	if e.Ref == "" {
@@ -55,7 +56,7 @@ func (s *State) Apply(e *Event) error {
 	if err := s.apply(e); err != nil {
 		return err
 	}
-	s.Refs.Add(s.Ledger.Account(e.Account), e.Ref, e.Use())
+	s.Refs.Add(s.Ledger.Account(e.Account), Ref(strings.Clone(string(e.Ref))), e.Use())
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (s *State) applyTo(e *Event) error {
 		book.SetRules(*e.SymbolRules)
 		return nil
 	case SymbolHalted:
-		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
+		if before := book.Halt(&Halt{Since: e.Time, Reason: strings.Clone(e.Reason)}); before != nil {
 			return fmt.Errorf("exchange: replay: symbol %s halted, but it is halted since %d", e.Symbol, before.Since)
 		}
 		return nil
@@ -329,6 +330,9 @@ func (s *State) applyRules(e *Event) error {
 	}
 	if e.Kind == AccountRuled {
 		rules := *e.AccountRules
+		if rules.Block != nil {
+			rules.Block = &Halt{Since: rules.Block.Since, Reason: strings.Clone(rules.Block.Reason)}
+		}
 		s.Ledger.SetRules(a, &rules)
 	} else {
 		s.Ledger.SetSwitch(a, e.Due) // Due is 0 if the switch has fired

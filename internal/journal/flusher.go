@@ -252,7 +252,7 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 	} else if n > 0 {
 		j.segments[n-1].end = j.at
 	}
-	j.segments = append(j.segments, segment{segmentPath(j.dir, first), first, segmentHeader})
+	j.segments = append(j.segments, segment{path: segmentPath(j.dir, first), first: first, end: segmentHeader})
 	j.room.tail = spare.bytes - segmentHeader - recordHeader
 	if spare.ahead {
 		j.room.spares--
@@ -270,7 +270,9 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 // publish marks the batch as synced and wakes all that wait for it.
 func (j *Journal) publish(b *batch) {
 	j.mu.Lock()
-	j.segments[len(j.segments)-1].end = j.at
+	last := &j.segments[len(j.segments)-1]
+	last.end = j.at
+	last.mark(b.last+1, j.at)
 	j.writing = nil
 	j.synced.Store(b.last)
 	j.mu.Unlock()

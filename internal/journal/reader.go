@@ -73,6 +73,44 @@ func (j *Journal) FirstWithin(bytes int64) uint64 {
 	return j.segments[i].first
 }
 
+// Place is a position in the journal's files: that of record seq in the segment that begins with record segment.
+// Without a segment it is only the number of a record.
+type Place struct {
+	seq, segment uint64
+	at           int64
+}
+
+// Place returns the position of the next record.
+func (r *Reader) Place() Place {
+	p := Place{seq: r.next.Load()}
+	if r.f != nil {
+		p.segment, p.at = r.segment.first, int64(r.offset()+r.pass)
+	}
+	return p
+}
+
+// Jump moves the reader to a position of any reader of the same journal. p must not be before records that the
+// journal may have deleted.
+func (r *Reader) Jump(p Place) {
+	if r.next.Load() == p.seq {
+		return
+	}
+	r.next.Store(p.seq)
+	r.buffer, r.pass = nil, 0
+	if r.f != nil && p.segment == r.segment.first {
+		r.at = p.at
+		return
+	}
+	r.last = 0 // the next read finds the segment
+	if r.f != nil {
+		_ = r.f.Close()
+		r.f = nil
+	}
+}
+
+// Skip moves the reader to record seq, which may be one that is not synced yet, and closes its file.
+func (r *Reader) Skip(seq uint64) { r.Jump(Place{seq: seq}) }
+
 // holds returns the seq of the oldest record that the journal must keep for the reader. The caller
 // holds j.mu.
 func (r *Reader) holds() uint64 {
@@ -167,8 +205,9 @@ func (r *Reader) locate(seq uint64) error {
 		if r.f != nil {
 			_ = r.f.Close()
 		}
-		r.f, r.segment, r.at, r.buffer = f, s, segmentHeader, nil
-		for at := s.first; at < seq; at++ {
+		begin := s.near(seq)
+		r.f, r.segment, r.at, r.buffer = f, s, begin.at, nil
+		for at := begin.seq; at < seq; at++ {
 			rec, err := r.record(at)
 			if err != nil {
 				_ = r.f.Close()

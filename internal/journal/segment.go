@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -52,6 +53,29 @@ type segment struct {
 	path  string
 	first uint64
 	end   int64 // offset after the last synced record
+
+	// marks are positions of some records that were synced since the journal was opened, in order. A reader that
+	// begins in the middle of the segment finds its record from the nearest one.
+	marks []Place
+}
+
+// markBytes is the least distance of a segment's marks, in bytes.
+const markBytes = 128 << 10
+
+// mark notes that record seq begins at an offset, unless there is a mark shortly before it.
+func (s *segment) mark(seq uint64, at int64) {
+	if at-s.near(seq).at >= markBytes {
+		s.marks = append(s.marks, Place{seq, s.first, at})
+	}
+}
+
+// near returns the last known position that is not after record seq of the segment.
+func (s *segment) near(seq uint64) Place {
+	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].seq > seq })
+	if i == 0 {
+		return Place{s.first, s.first, segmentHeader}
+	}
+	return s.marks[i-1]
 }
 
 func (s segment) damaged(offset int, format string, args ...any) error {

@@ -38,7 +38,7 @@ type placedOrders struct {
 func (p *placedOrders) add(seq uint64, sym exchange.Symbol, id exchange.OrderID) {
 	if len(p.b)+itemBytesMax > rowBytesMax {
 		p.full = append(p.full, placedRow{seq: int64(p.seq), orders: p.b})
-		p.b, p.count = nil, 0
+		p.b, p.count = make([]byte, 0, rowBytesMax), 0 // the next row is probably as long
 	}
 	if p.seq = seq; p.count == 0 || p.sym != sym {
 		p.b = append(append(p.b, byte(len(sym))), sym...)

@@ -19,7 +19,7 @@ func amendOften(t testing.TB, s *Store, n int) *exchange.State {
 	add := func(e exchange.Event) {
 		e.Time = int64(b.last+1) * 1_000_000_007
 		require.NoError(t, state.Apply(&e), "record %d", b.last+1)
-		require.NoError(t, b.add(b.last+1, &e))
+		require.NoError(t, addKept(b, b.last+1, &e))
 	}
 	shares := exchange.Shares(10 * n)
 	place := func(id exchange.OrderID) {

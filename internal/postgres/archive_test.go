@@ -28,7 +28,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 	for b.reset(h.seq); len(events) < records; {
 		e := h.next()
 		events = append(events, e)
-		require.NoError(t, b.add(h.seq, &e))
+		require.NoError(t, addKept(b, h.seq, &e))
 		if h.r.IntN(100) == 0 || len(events) == records {
 			_, err := s.write(background, b)
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"outcry/internal/exchange"
 	"outcry/internal/exchange/idmap"
@@ -190,7 +191,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.cancelAll(e)
 	case exchange.SymbolHalted:
 		b.haltLog.add(&b.row)
-		b.halts[e.Symbol] = &exchange.Halt{Since: e.Time, Reason: e.Reason}
+		b.halts[e.Symbol] = &exchange.Halt{Since: e.Time, Reason: strings.Clone(e.Reason)}
 	case exchange.SymbolResumed:
 		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = nil
@@ -200,6 +201,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		return b.replace(e)
 	case exchange.AccountRuled:
 		b.accountLog.add(&b.row)
+		b.row.unshare()
 		b.accountRules[e.Account] = *b.row.accountRules()
 	case exchange.SymbolRuled:
 		b.ruleSymbol(e)

@@ -18,10 +18,10 @@ func TestABatchKeepsWhatIsOpen(t *testing.T) {
 	taker := exchange.Event{Kind: exchange.OrderAccepted, Account: "2", Symbol: "S", Order: 2, Shares: 3,
 		Terms: exchange.Terms{Side: exchange.Buy, Limit: 2},
 		Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 3, Price: 2}}}
-	require.NoError(t, b.add(1, &resting))
-	require.NoError(t, b.add(2, &taker))
-	require.ErrorContains(t, b.add(2, &taker), "record 2 follows record 2")
-	require.ErrorContains(t, b.add(4, &taker), "record 4 follows record 2")
+	require.NoError(t, addKept(b, 1, &resting))
+	require.NoError(t, addKept(b, 2, &taker))
+	require.ErrorContains(t, addKept(b, 2, &taker), "record 2 follows record 2")
+	require.ErrorContains(t, addKept(b, 4, &taker), "record 4 follows record 2")
 	require.Len(t, b.orders, 1)
 	require.Equal(t, exchange.Shares(2), b.find(1).Open)
 	require.Nil(t, b.find(2))
@@ -29,10 +29,10 @@ func TestABatchKeepsWhatIsOpen(t *testing.T) {
 
 	taker.Order, taker.Fills[0].Shares = 3, 1 // two shares remain, and are canceled
 	taker.TIF, taker.Rest = exchange.IOC, 2
-	require.NoError(t, b.add(3, &taker))
+	require.NoError(t, addKept(b, 3, &taker))
 	require.Zero(t, b.find(3).Open)
 	require.Empty(t, b.canceled)
-	require.ErrorContains(t, b.add(4, &resting), "record 4 accepts order 1 again")
+	require.ErrorContains(t, addKept(b, 4, &resting), "record 4 accepts order 1 again")
 
 	b.reset(4)
 	require.Nil(t, b.find(1))

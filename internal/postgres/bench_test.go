@@ -203,9 +203,13 @@ func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 func projectRecords(b *testing.B, p *Projector, first uint64, records [][]byte) time.Duration {
 	start := time.Now()
 	p.batch.reset(first - 1)
+	var decoder exchange.Decoder
+	var kept exchange.KeptEvent
+	var event exchange.Event
 	for i, record := range records {
-		require.NoError(b, p.decoder.Decode(record, &p.event))
-		require.NoError(b, p.batch.add(first+uint64(i), &p.event))
+		require.NoError(b, decoder.DecodeKept(record, &kept))
+		require.NoError(b, p.batch.add(first+uint64(i), kept.Event(&event)))
+		kept.Recycle()
 	}
 	_, err := p.options.Store.write(background, p.batch)
 	require.NoError(b, err)

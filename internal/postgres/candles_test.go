@@ -17,7 +17,7 @@ import (
 func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
-	h, s, _, w, past := detailed(t, budget.Of(8000))
+	h, s, _, w, past := detailed(t, budget.Of(12_000))
 	var newest []exchange.CandleState
 	for _, sym := range []exchange.Symbol{"A", "B", "C"} {
 		for i := range exchange.Intervals {
@@ -67,7 +67,7 @@ func TestCandlesFollowEachOtherThoughTheClockDoesNot(t *testing.T) {
 	b, seq := newBatch(), uint64(0)
 	add := func(e exchange.Event) {
 		seq++
-		require.NoError(t, b.add(seq, &e))
+		require.NoError(t, addKept(b, seq, &e))
 		w.apply(seq, &e)
 	}
 	b.reset(0)

@@ -13,6 +13,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/accounts"
 )
 
@@ -43,7 +44,8 @@ func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 	records := uint64(budget.Of(3000))
 	s, h := mustOpen(t, pgtest.NewDatabase(t)), newHistory(seed)
 	p := &passed{records: make(chan []byte, 1)}
-	v := accounts.NewView(accounts.Options{Records: p, Log: slog.New(slog.DiscardHandler)}, &exchange.Snapshot{})
+	v := accounts.NewView(accounts.Options{Records: trailtest.Follow(p, 0, nil), Log: slog.New(slog.DiscardHandler)},
+		&exchange.Snapshot{})
 	ctx, stop := context.WithCancel(background)
 	ended := make(chan struct{})
 	go func() {
@@ -63,7 +65,7 @@ func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 		if e.Kind == exchange.OrderReduced && e.Shares == 0 {
 			quiet++
 		}
-		require.NoError(t, b.add(h.seq, &e))
+		require.NoError(t, addKept(b, h.seq, &e))
 		_, err := s.write(background, b)
 		require.NoError(t, err)
 		p.records <- exchange.AppendEvent(nil, &e)

@@ -65,7 +65,7 @@ func (f *accountFills) rows(to *copyRows[fillRow], account exchange.AccountID, b
 func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exchange.Symbol) {
 	if len(f.b)+itemBytesMax > rowBytesMax {
 		f.full = append(f.full, fillPart{f.n, f.b})
-		f.b, f.taker, f.sym = nil, 0, ""
+		f.b, f.taker, f.sym = make([]byte, 0, rowBytesMax), 0, ""
 	}
 	f.n++
 	if len(f.b) == 0 {

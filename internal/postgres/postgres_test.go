@@ -228,7 +228,7 @@ func TestTablesFollowTheState(t *testing.T) {
 	for range 40 {
 		for range 1 + h.r.IntN(120) {
 			e := h.next()
-			require.NoError(t, b.add(h.seq, &e))
+			require.NoError(t, addKept(b, h.seq, &e))
 		}
 		_, err := s.write(background, b)
 		require.NoError(t, err, "seed %d", seed)
@@ -285,7 +285,7 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 	b.reset(0)
 	for range 100 {
 		e := h.next()
-		require.NoError(t, b.add(h.seq, &e))
+		require.NoError(t, addKept(b, h.seq, &e))
 	}
 	_, err := s.write(background, b)
 	require.NoError(t, err)
@@ -332,7 +332,7 @@ func TestAStartReadsNoHistory(t *testing.T) {
 	b.reset(0)
 	for range 20_000 {
 		e := h.next()
-		require.NoError(t, b.add(h.seq, &e))
+		require.NoError(t, addKept(b, h.seq, &e))
 	}
 	_, err := s.write(background, b)
 	require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	for range budget.Of(3000) {
 		e := h.next()
 		events = append(events, e)
-		require.NoError(t, b.add(h.seq, &e))
+		require.NoError(t, addKept(b, h.seq, &e))
 		if b.records() == 97 {
 			_, err := s.write(background, b)
 			require.NoError(t, err)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 )
 
 const (
@@ -44,7 +46,8 @@ const (
 type ProjectorOptions struct {
 	Store   *Store // no other code may use the Store from now on
 	Journal *journal.Journal
-	Applied uint64 // last record that the tables include
+	Trail   *trail.Trail[exchange.KeptEvent] // of the Journal
+	Applied uint64                           // last record that the tables include
 	Log     *slog.Logger
 
 	// OnBatch is called after each commit, on the projector's goroutine. It may be nil.
@@ -57,11 +60,10 @@ type ProjectorOptions struct {
 // for concurrent use.
 type Projector struct {
 	options ProjectorOptions
-	reader  *journal.Reader
-	batch   *batch // batch being written, or to be written next
-	ahead   *batch // batch after that one
-	decoder exchange.Decoder
-	event   exchange.Event
+	records *trail.Follower[exchange.KeptEvent]
+	scratch exchange.Event                                        // memory for the event being added
+	batch   *batch                                                // batch being written, or to be written next
+	ahead   *batch                                                // batch after that one
 	gather  func(gathered time.Duration, arrived int) bool        // gatherOn; tests replace it
 	timeMax time.Duration                                         // batchTimeMax; tests replace it
 	pause   func(ctx context.Context, delay *time.Duration) error // pause; tests replace it
@@ -74,8 +76,9 @@ type Projector struct {
 	warned    time.Time     // when the log last said that Postgres cannot be written
 	undeleted bool          // the last attempt to delete segments failed
 
-	taking  sync.WaitGroup // while batch is written, a goroutine owns reader, event and ahead
-	takeErr error          // that goroutine's error
+	enough  context.CancelFunc // ends the goroutine of taking
+	taking  sync.WaitGroup     // while batch is written, a goroutine owns records, scratch and ahead
+	takeErr error              // that goroutine's error
 
 	// mu guards the fields below. changed is closed and replaced after each commit. ended is why there will be
 	// no further commits. waiting is the number of calls that wait for a commit. wanted is not nil while
@@ -90,12 +93,13 @@ type Projector struct {
 // NewProjector prepares to apply the records after o.Applied. It returns an error if the journal no longer has
 // the record o.Applied+1.
 func NewProjector(o ProjectorOptions) (*Projector, error) {
-	reader, err := o.Journal.NewReader(o.Applied + 1)
+	records, err := o.Trail.Follow(trail.FollowOptions{After: o.Applied, HoldMax: math.MaxUint64})
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), ahead: newBatch(), gather: gatherOn,
-		timeMax: batchTimeMax, pause: pause, size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
+	p := &Projector{options: o, records: records, batch: newBatch(), ahead: newBatch(), gather: gatherOn,
+		timeMax: batchTimeMax, pause: pause, enough: func() {}, size: batchRecordsMax, limit: batchTimeMax,
+		changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
 	return p, nil
@@ -154,7 +158,7 @@ func (p *Projector) endBoost() {
 // is at a record that this server has not written. It returns nil when ctx ends or the journal closes, and the
 // cause otherwise. After any other error of Postgres it retries, without limit.
 func (p *Projector) Run(ctx context.Context) error {
-	defer func() { p.reader.Close() }()
+	defer func() { p.records.Close() }()
 	err := p.run(ctx)
 	if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
 		err = nil
@@ -177,9 +181,9 @@ func (p *Projector) run(ctx context.Context) error {
 			return err
 		}
 		start := time.Now()
-		p.takeAhead()
+		p.takeAhead(ctx)
 		rows, err := p.write(ctx)
-		p.taking.Wait()
+		p.endAhead()
 		if err != nil {
 			return err
 		}
@@ -202,11 +206,28 @@ func (p *Projector) run(ctx context.Context) error {
 }
 
 // takeAhead starts to fill the next batch while the current one is written, so that neither this process nor
-// Postgres waits for the other. ahead and takeErr may be read after taking.Wait.
-func (p *Projector) takeAhead() {
+// Postgres waits for the other, and so that under load the records are still in the trail's ring. endAhead ends it;
+// ahead and takeErr may be read afterwards.
+func (p *Projector) takeAhead(ctx context.Context) {
 	p.ahead.reset(p.batch.last)
 	size := p.size // the writer may change p.size
-	p.taking.Go(func() { p.takeErr = p.take(p.ahead, size) })
+	ctx, p.enough = context.WithCancel(ctx)
+	p.taking.Go(func() {
+		for {
+			if p.takeErr = p.take(p.ahead, size); p.takeErr != nil || p.ahead.full(size) {
+				return
+			}
+			if !p.records.Sleep(ctx, p.ahead.last, false) {
+				return
+			}
+		}
+	})
+}
+
+// endAhead ends what takeAhead has started.
+func (p *Projector) endAhead() {
+	p.enough()
+	p.taking.Wait()
 }
 
 // gatherOn reports whether to let records gather for longer. gathered is how long they have gathered so far, and
@@ -248,14 +269,14 @@ func (p *Projector) letGather(ctx context.Context) error {
 
 // next waits for the next record. While it waits, it retries the deletion of applied segments, such as those
 // that another reader held at the last commit: on a full disk no further record arrives until one is deleted.
-func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err error) {
+func (p *Projector) next(ctx context.Context) (seq uint64, e *exchange.Event, err error) {
 	for {
 		soon, cancel := context.WithTimeout(ctx, dropAgain)
-		seq, record, err = p.reader.Next(soon)
+		seq, kept, err := p.records.Next(soon)
 		cancel()
 		switch {
 		case err == nil:
-			return seq, record, nil
+			return seq, kept.Event(&p.scratch), nil
 		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 			return 0, nil, fmt.Errorf("postgres: read the journal: %w", err)
 		}
@@ -280,9 +301,9 @@ func (p *Projector) removeApplied() {
 // fill waits until the batch has a record, then adds all further records that are available.
 func (p *Projector) fill(ctx context.Context) error {
 	if p.batch.records() == 0 {
-		seq, record, err := p.next(ctx)
+		seq, e, err := p.next(ctx)
 		if err == nil {
-			err = p.add(p.batch, seq, record)
+			err = p.batch.add(seq, e)
 		}
 		if err != nil {
 			return err
@@ -294,26 +315,18 @@ func (p *Projector) fill(ctx context.Context) error {
 // take adds the available records to b, until it has size of them.
 func (p *Projector) take(b *batch, size int) error {
 	for !b.full(size) {
-		seq, record, ok, err := p.reader.TryNext()
+		seq, kept, ok, err := p.records.TryNext()
 		if err != nil {
 			return fmt.Errorf("postgres: read the journal: %w", err)
 		}
 		if !ok {
 			return nil
 		}
-		if err := p.add(b, seq, record); err != nil {
+		if err := b.add(seq, kept.Event(&p.scratch)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// add adds a record to b.
-func (p *Projector) add(b *batch, seq uint64, record []byte) error {
-	if err := p.decoder.Decode(record, &p.event); err != nil {
-		return fmt.Errorf("postgres: journal record %d: %w", seq, err)
-	}
-	return b.add(seq, &p.event)
 }
 
 // commit publishes that the batch is committed, makes the next batch the current one, and deletes journal

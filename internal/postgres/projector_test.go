@@ -12,7 +12,9 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/trailtest"
 )
 
 // TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks the projector's connection.
@@ -22,7 +24,8 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	defer j.Close()
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	records := trail.New(j, trailtest.Options)
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: records, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
@@ -30,8 +33,7 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	h := newHistory(4)
 	for n := range 5000 {
 		e := h.next()
-		_, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
+		put(t, j, records, &e)
 		if n%1000 == 500 {
 			conn, err := pgx.Connect(background, url)
 			require.NoError(t, err)
@@ -63,15 +65,15 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	defer j.Close()
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	records := trail.New(j, trailtest.Options)
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: records, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	slow, err := j.NewReader(1)
 	require.NoError(t, err)
 	h := newHistory(5)
 	for range 2000 {
 		e := h.next()
-		_, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
+		put(t, j, records, &e)
 	}
 	require.NoError(t, j.Wait(background, j.Appended())) // all records are then in one batch
 	ctx, cancel := context.WithCancel(background)
@@ -98,9 +100,10 @@ func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
+	records := trail.New(j, trailtest.Options)
 	batches := make(chan int, 100)
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler),
-		OnBatch: func(records int, _ int64, _ time.Duration) { batches <- records }})
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: records, Log: slog.New(slog.DiscardHandler),
+		OnBatch: func(n int, _ int64, _ time.Duration) { batches <- n }})
 	require.NoError(t, err)
 	p.gather = func(time.Duration, int) bool { return true }
 	ctx, cancel := context.WithCancel(background)
@@ -109,8 +112,7 @@ func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	h := newHistory(7)
 	next := func() uint64 {
 		e := h.next()
-		seq, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
+		seq := put(t, j, records, &e)
 		require.NoError(t, j.Wait(background, seq))
 		return seq
 	}
@@ -152,9 +154,10 @@ func TestAFullBatchGathersNoLonger(t *testing.T) {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
+	records := trail.New(j, trailtest.Options)
 	batches := make(chan int, 100)
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler),
-		OnBatch: func(records int, _ int64, _ time.Duration) { batches <- records }})
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: records, Log: slog.New(slog.DiscardHandler),
+		OnBatch: func(n int, _ int64, _ time.Duration) { batches <- n }})
 	require.NoError(t, err)
 	p.size = size - size/8 - 1 // the second batch may have size records
 	steps := make(chan int)
@@ -172,8 +175,7 @@ func TestAFullBatchGathersNoLonger(t *testing.T) {
 	add := func(n int) {
 		for range n {
 			e := h.next()
-			_, err := j.Append(exchange.AppendEvent(nil, &e))
-			require.NoError(t, err)
+			put(t, j, records, &e)
 		}
 		require.NoError(t, j.Wait(background, j.Appended()))
 	}
@@ -222,13 +224,14 @@ func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
 // written.
 func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
 	const size = 100
-	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), size)
-	p.size = size
+	j := mustJournal(t, size)
 	for range 2 {
-		_, err := p.options.Journal.Append([]byte{0xff})
+		_, err := j.Append([]byte{0xff})
 		require.NoError(t, err)
 	}
-	require.NoError(t, p.options.Journal.Wait(background, size+2))
+	require.NoError(t, j.Wait(background, size+2))
+	p := mustProjectorOf(t, mustOpen(t, pgtest.NewDatabase(t)), j)
+	p.size = size
 	require.ErrorContains(t, p.Run(background), "journal record 101: ")
 	require.EqualValues(t, size, p.Applied())
 }

@@ -11,7 +11,9 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/trailtest"
 )
 
 // TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs queries the settings of the projector's own transactions,
@@ -54,7 +56,8 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 	defer j.Close()
 	require.NoError(t, s.SetJournal(background, j.ID(), "postgres"))
 	require.Equal(t, []string{"on"}, settings())
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	records := trail.New(j, trailtest.Options)
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: records, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
@@ -66,9 +69,7 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 				WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
 		}
 		e := h.next()
-		seq, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
-		require.NoError(t, p.WaitApplied(background, seq))
+		require.NoError(t, p.WaitApplied(background, put(t, j, records, &e)))
 	}
 	cancel()
 	require.NoError(t, <-ended)

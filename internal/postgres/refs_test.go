@@ -102,7 +102,7 @@ func TestAnAccountUsesARefOnce(t *testing.T) {
 			e = exchange.Event{Kind: exchange.SharesDeposited, Account: "1", Symbol: "A", Deposited: exchange.Position{Lo: 1},
 				Ref: "r"}
 		}
-		require.NoError(t, b.add(seq, &e))
+		require.NoError(t, addKept(b, seq, &e))
 	}
 	_, err := s.write(background, b)
 	require.ErrorContains(t, err, "refs_pkey")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"outcry/internal/journal/trail"
 	"strings"
 	"time"
 
@@ -157,13 +159,13 @@ func (p *Projector) refill(ctx context.Context) error {
 	if p.batch.records() <= p.size {
 		return nil
 	}
-	reader, err := p.options.Journal.NewReader(p.batch.first)
+	records, err := p.options.Trail.Follow(trail.FollowOptions{After: p.batch.first - 1, HoldMax: math.MaxUint64})
 	if err != nil {
 		return fmt.Errorf("postgres: read the journal again: %w", err)
 	}
-	p.taking.Wait()
-	p.reader.Close()
-	p.reader = reader
+	p.endAhead()
+	p.records.Close()
+	p.records = records
 	p.batch.reset(p.batch.first - 1)
 	err = p.fill(ctx)
 	p.ahead.reset(p.batch.last)

@@ -17,7 +17,9 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/trailtest"
 )
 
 // projection is a running projector on a journal of random events.
@@ -66,7 +68,8 @@ func newProjection(t *testing.T, s *Store, records int, timeMax time.Duration) *
 	p := &projection{t: t, dir: t.TempDir(), history: newHistory(uint64(records)), ended: make(chan error, 1)}
 	j, err := journal.Open(p.dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
-	p.Projector, err = NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
+	p.Projector, err = NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: trail.New(j, trailtest.Options),
+		Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 		OnBatch: func(records int, _ int64, _ time.Duration) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -95,8 +98,7 @@ func (p *projection) append(records int) {
 	p.t.Helper()
 	for range records {
 		e := p.history.next()
-		_, err := p.options.Journal.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(p.t, err)
+		put(p.t, p.options.Journal, p.options.Trail, &e)
 	}
 	require.NoError(p.t, p.options.Journal.Wait(background, p.options.Journal.Appended()))
 }

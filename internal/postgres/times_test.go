@@ -43,7 +43,7 @@ func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 		b.reset(b.last)
 		for _, at := range times {
 			e := exchange.Event{Kind: exchange.AccountOpened, Time: at, Account: exchange.AccountID("abcdef"[b.last : b.last+1])}
-			require.NoError(t, b.add(b.last+1, &e))
+			require.NoError(t, addKept(b, b.last+1, &e))
 		}
 		_, err := s.write(background, b)
 		require.NoError(t, err)

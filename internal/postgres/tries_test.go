@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,9 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/trailtest"
 )
 
 // TestTheBoundsOfTriesAndWaitsStand repeats the values of time limits, so that a change of one is deliberate.
@@ -111,27 +114,62 @@ func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
 	}
 }
 
-// mustProjector returns a projector that is not running, on a journal with records.
+// mustProjector returns a projector that is not running, on a journal with records, which are only in files.
 func mustProjector(t *testing.T, s *Store, records int) *Projector {
+	t.Helper()
+	return mustProjectorOf(t, s, mustJournal(t, records))
+}
+
+// mustJournal returns a journal with a random history.
+func mustJournal(t *testing.T, records int) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
-	appendRecords(t, j, records)
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	appendRecords(t, j, trail.New(j, trailtest.Options), records)
+	return j
+}
+
+// mustProjectorOf returns a projector of a journal that is not running.
+func mustProjectorOf(t *testing.T, s *Store, j *journal.Journal) *Projector {
+	t.Helper()
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Trail: trail.New(j, trailtest.Options),
+		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	t.Cleanup(func() { p.reader.Close() })
+	t.Cleanup(func() { p.records.Close() })
 	return p
 }
 
+// addKept adds an event to a batch as a projector does: what the event refers to is overwritten afterwards.
+func addKept(b *batch, seq uint64, e *exchange.Event) error {
+	var kept exchange.KeptEvent
+	kept.Keep(e)
+	err := b.add(seq, kept.Event(new(exchange.Event)))
+	kept.Recycle()
+	kept.Keep(&exchange.Event{Kind: exchange.SymbolHalted, Symbol: "OTHER",
+		Reason: strings.Repeat("!", len(e.Ref)+len(e.Reason))})
+	return err
+}
+
+// put appends an event to a journal and puts it on the trail, as an engine does, and returns its seq.
+func put(t *testing.T, j *journal.Journal, records *trail.Trail[exchange.KeptEvent], e *exchange.Event) uint64 {
+	t.Helper()
+	seq, err := j.Append(exchange.AppendEvent(nil, e))
+	require.NoError(t, err)
+	if at := records.Place(seq); at.Value != nil {
+		at.Value.Keep(e)
+		at.Put()
+	}
+	return seq
+}
+
 // appendRecords appends a random history to a journal and waits until it is durable.
-func appendRecords(t *testing.T, j *journal.Journal, records int) {
+func appendRecords(t *testing.T, j *journal.Journal, all *trail.Trail[exchange.KeptEvent], records int) {
 	t.Helper()
 	h := newHistory(uint64(records))
 	for range records {
 		e := h.next()
-		_, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
+		put(t, j, all, &e)
 	}
 	require.NoError(t, j.Wait(background, j.Appended()))
 }
@@ -143,25 +181,25 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	p := mustProjector(t, nil, records)
 	require.NoError(t, p.fill(background))
 	require.Equal(t, records, p.batch.records())
-	first := p.reader
+	first := p.records
 	p.size = records
 	require.NoError(t, p.refill(background))
-	require.Same(t, first, p.reader, "it is not larger")
-	appendRecords(t, p.options.Journal, records)
-	p.takeAhead()
+	require.Same(t, first, p.records, "it is not larger")
+	appendRecords(t, p.options.Journal, p.options.Trail, records)
+	p.takeAhead(background)
 	p.size = 7
 	require.NoError(t, p.refill(background))
 	require.Equal(t, [2]uint64{1, 7}, [2]uint64{p.batch.first, p.batch.last})
-	require.NotSame(t, first, p.reader)
+	require.NotSame(t, first, p.records)
 	require.Equal(t, [2]uint64{8, 7}, [2]uint64{p.ahead.first, p.ahead.last}, "what was taken before does not follow")
 	p.commit()
 	p.size = records
 	require.NoError(t, p.fill(background))
-	require.Equal(t, [2]uint64{8, records + 7}, [2]uint64{p.batch.first, p.batch.last}, "the new reader goes on")
-	p.takeAhead()
-	p.taking.Wait()
+	require.Equal(t, [2]uint64{8, records + 7}, [2]uint64{p.batch.first, p.batch.last}, "the new follower continues")
+	p.takeAhead(background)
+	p.endAhead()
 	require.NoError(t, p.takeErr)
-	p.commit() // the closed reader keeps no segments
+	p.commit() // the closed follower keeps no segments
 	require.NoError(t, p.fill(background))
 	last := p.batch.last
 	require.EqualValues(t, 2*records, last)

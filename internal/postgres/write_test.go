@@ -74,7 +74,7 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 			s, b := mustOpen(t, pgtest.NewDatabase(t)), newBatch()
 			b.reset(0)
 			for i := range opening {
-				require.NoError(t, b.add(uint64(i+1), &opening[i]))
+				require.NoError(t, addKept(b, uint64(i+1), &opening[i]))
 			}
 			_, err := s.write(background, b)
 			require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 			require.NoError(t, err)
 
 			b.reset(b.last)
-			require.NoError(t, b.add(b.first, &event))
+			require.NoError(t, addKept(b, b.first, &event))
 			_, err = s.write(background, b)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, ErrTaken)
@@ -121,7 +121,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	s, b := mustOpen(t, url), newBatch()
 	b.reset(0)
 	for i := range events {
-		require.NoError(t, b.add(uint64(i+1), &events[i]))
+		require.NoError(t, addKept(b, uint64(i+1), &events[i]))
 	}
 	_, err := s.write(background, b)
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 		b.reset(h.seq)
 		for range 100 {
 			e := h.next()
-			require.NoError(t, b.add(h.seq, &e))
+			require.NoError(t, addKept(b, h.seq, &e))
 		}
 		mustWriteAgain(t, s, b)
 	}
@@ -259,7 +259,7 @@ func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 			e := h.next()
 			events = append(events, e)
 			w.apply(h.seq, &e)
-			require.NoError(t, b.add(h.seq, &e))
+			require.NoError(t, addKept(b, h.seq, &e))
 		}
 		mustWriteAgain(t, s, b)
 	}

@@ -96,6 +96,11 @@ var errJournal = errors.New("replica: data/journal")
 func (r *Replica) appendRecord(seq uint64, record []byte) error {
 	var err error
 	c, ok := r.takeClaim(seq, len(record))
+	if !ok && r.options.Appended != nil {
+		if err := r.options.Appended(seq, record); err != nil {
+			return &BrokenError{err}
+		}
+	}
 	switch {
 	case !ok:
 		_, err = r.journal.Append(record)

@@ -32,6 +32,9 @@ type Options struct {
 	// Journal holds the committed records. It must be open and positioned at its end, and only the
 	// replica may append to it. Close leaves it open.
 	Journal *journal.Journal
+	// Appended is called before a record is appended to Journal that this node has not proposed as the leader. An error
+	// is final. It may be nil.
+	Appended func(seq uint64, record []byte) error
 	// Listener accepts connections from peers. The replica closes it, also if Open fails. If nil,
 	// Open listens on this node's address in Peers.
 	Listener net.Listener

@@ -14,6 +14,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/testing/budget"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/accounts"
 )
 
@@ -187,8 +188,8 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, err)
 	records, err := j.NewReader(1)
 	require.NoError(t, err)
-	s.view = accounts.NewView(accounts.Options{Records: records, Notify: j.Notify, Log: slog.New(slog.DiscardHandler)},
-		&exchange.Snapshot{})
+	s.view = accounts.NewView(accounts.Options{Records: trailtest.Follow(records, 0, j.Notify),
+		Log: slog.New(slog.DiscardHandler)}, &exchange.Snapshot{})
 	s.orders = Orders{View: func() *accounts.View { return s.view }, History: func() History { return s.twin },
 		Patience: time.Minute}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,6 +13,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/markettest"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/market"
 )
 
@@ -105,7 +106,8 @@ func (e *noter) Tick(_ *Topic[*client], m *market.Market) bool {
 func run(t *testing.T, f func(feed *market.Feed, place func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{all: [][]byte{markettest.Made}}
-		feed := market.NewFeed(market.Options{Records: s, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
+		feed := market.NewFeed(market.Options{Records: trailtest.Follow(s, 0, nil),
+			Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { feed.Run(ctx) })

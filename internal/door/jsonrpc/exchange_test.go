@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
 	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
@@ -61,7 +63,8 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
-	tables := newTables(t, j, log)
+	events := engine.NewTrail(j)
+	tables := newTables(t, j, events, log)
 	running, end := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
 	t.Cleanup(func() {
@@ -70,9 +73,9 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	})
 	parts.Go(func() { assert.NoError(t, tables.projector.Run(running)) })
 	x := engine.New(engine.Options{Journal: j, State: exchange.NewState(), Projection: tables.projector,
-		History: tables.History})
+		History: tables.History, Trail: events})
 	t.Cleanup(x.Close)
-	view, feed := newViews(t, j, x, tables, log)
+	view, feed := newViews(t, events, x, tables, log)
 	parts.Go(func() { view.Run(running) })
 	parts.Go(func() { feed.Run(running) })
 	if tokens != nil {
@@ -132,7 +135,9 @@ func (t tables) WaitApplied(ctx context.Context, seq uint64) error {
 }
 
 // newTables returns an empty database and the projector of a journal.
-func newTables(t *testing.T, j *journal.Journal, log *slog.Logger) tables {
+func newTables(
+	t *testing.T, j *journal.Journal, events *trail.Trail[exchange.KeptEvent], log *slog.Logger,
+) tables {
 	t.Helper()
 	url := pgtest.NewDatabase(t)
 	store, err := postgres.Open(t.Context(), url, log)
@@ -142,25 +147,25 @@ func newTables(t *testing.T, j *journal.Journal, log *slog.Logger) tables {
 	history, err := postgres.OpenHistory(t.Context(), url, "")
 	require.NoError(t, err)
 	t.Cleanup(history.Close)
-	projector, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Log: log,
+	projector, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Trail: events, Log: log,
 		OnRetry: func() { t.Error("Postgres does not accept a batch") }})
 	require.NoError(t, err)
 	return tables{history, projector}
 }
 
 // newViews returns the views of a new journal, which the caller runs.
-func newViews(t *testing.T, j *journal.Journal, x *engine.Engine, from tables, log *slog.Logger) (
+func newViews(t *testing.T, events *trail.Trail[exchange.KeptEvent], x *engine.Engine, from tables, log *slog.Logger) (
 	*accounts.View, *market.Feed,
 ) {
 	t.Helper()
-	ofAccounts, err := j.NewReader(1)
-	require.NoError(t, err)
-	ofMarket, err := j.NewReader(1)
-	require.NoError(t, err)
-	view := accounts.NewView(accounts.Options{Records: ofAccounts, Limit: x.DurableSeq, Notify: j.Notify,
-		Fills: from.Fills, Log: log}, &exchange.Snapshot{})
-	feed := market.NewFeed(market.Options{Records: ofMarket, Limit: x.DurableSeq, Notify: j.Notify, Log: log,
-		Candles: from.Candles, Stored: from.projector.Applied}, &market.Snapshot{})
+	follow := func() *trail.Follower[exchange.KeptEvent] {
+		f, err := events.Follow(trail.FollowOptions{HoldMax: math.MaxUint64, Limit: x.DurableSeq})
+		require.NoError(t, err)
+		return f
+	}
+	view := accounts.NewView(accounts.Options{Records: follow(), Fills: from.Fills, Log: log}, &exchange.Snapshot{})
+	feed := market.NewFeed(market.Options{Records: follow(), Log: log, Candles: from.Candles,
+		Stored: from.projector.Applied}, &market.Snapshot{})
 	return view, feed
 }
 

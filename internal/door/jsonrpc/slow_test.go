@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/market"
 )
 
@@ -20,8 +21,8 @@ func (noRecords) Close()                                                   {}
 // TestASlowBookTellsNothingTwice: a timer that fires after a flush has sent everything sends nothing. A delta without
 // levels would repeat seq.
 func TestASlowBookTellsNothingTwice(t *testing.T) {
-	feed := market.NewFeed(market.Options{Records: noRecords{}, Log: slog.New(slog.DiscardHandler)},
-		&market.Snapshot{Seq: 5, Symbols: []exchange.SymbolState{{Symbol: "S"}}})
+	feed := market.NewFeed(market.Options{Records: trailtest.Follow(noRecords{}, 5, nil),
+		Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{Seq: 5, Symbols: []exchange.SymbolState{{Symbol: "S"}}})
 	none := &topic{}
 	s := &slowBook{paced: newPaced(), channel: "book.S.100ms"}
 	require.NoError(t, feed.View("S", func(m *market.Market) {

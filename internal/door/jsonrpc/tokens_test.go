@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,18 +17,6 @@ import (
 // secretOf returns digits that appear in all private data of an account and nowhere else: in its refs, in its
 // balance, and in its position in a symbol of its own.
 func secretOf(account int) string { return fmt.Sprintf("%d%[1]d%[1]d%[1]d%[1]d%[1]d%[1]d", account) }
-
-// tokensOf creates a token for each scope, and returns the tokens by scope.
-func tokensOf(t *testing.T, data string, scopes ...string) map[string]string {
-	tokens := make(map[string]string)
-	for _, text := range scopes {
-		scope, err := auth.ParseScope(text)
-		require.NoError(t, err)
-		tokens[text], _, err = auth.Add(data, scope, time.Time{}, "")
-		require.NoError(t, err)
-	}
-	return tokens
-}
 
 // TestNothingPrivateOfAnotherAccountIsSent lets three accounts trade with each other at random. With each kind of
 // token, a client calls every method for every account and subscribes to every channel, repeatedly. What the token

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"outcry/internal/testing/markettest"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/market"
 	"slices"
 	"sync"
@@ -63,8 +64,8 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
 	change(&o)
 	s.api = NewAPI(o)
-	s.feed = market.NewFeed(
-		market.Options{Records: records, Publish: s.api.Publish, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
+	s.feed = market.NewFeed(market.Options{Records: trailtest.Follow(records, 0, nil), Publish: s.api.Publish,
+		Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	s.api.Attach(s.feed)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -361,8 +362,8 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 	require.Equal(t, `503{"error":"waiting for Postgres"}`, ask())
 	why = nil
 	require.Equal(t, `503{"error":"starting"}`, ask())
-	f := market.NewFeed(market.Options{Records: &source{all: [][]byte{made, made}}, Log: slog.New(slog.DiscardHandler)},
-		&market.Snapshot{})
+	records := trailtest.Follow(&source{all: [][]byte{made, made}}, 0, nil)
+	f := market.NewFeed(market.Options{Records: records, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	api.Attach(f)
 	require.Equal(t, `200{"seq":0,"symbols":[]}`, func() string {
 		w := httptest.NewRecorder()
@@ -370,7 +371,7 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 		return fmt.Sprint(w.Code, w.Body.String())
 	}())
 	f.Run(t.Context())
-	require.Equal(t, `503{"error":"market: journal record 2 creates symbol S twice"}`, ask())
+	require.Equal(t, `503{"error":"market: journal record 2: symbol S is created twice"}`, ask())
 }
 
 // TestAnswersAreBoundedInNumber: while the maximum number of answers of one kind is delayed, other kinds are

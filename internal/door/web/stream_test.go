@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"outcry/internal/testing/markettest"
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/market"
 	"strings"
 	"sync"
@@ -383,7 +384,8 @@ func newRounds(t *testing.T) *rounds {
 	m := markettest.NewRandomMarket(1, 10)
 	m.MakeSymbol()
 	r := &rounds{RandomMarket: m, t: t, source: new(source), now: time.Now()}
-	r.feed = market.NewFeed(market.Options{Records: r.source, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
+	r.feed = market.NewFeed(market.Options{Records: trailtest.Follow(r.source, 0, nil),
+		Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	r.hub = newHub(r.feed, func() Health { return Health{} })
 	var running sync.WaitGroup
 	running.Go(func() { r.feed.Run(t.Context()) })

@@ -29,7 +29,7 @@ type story struct {
 
 func newStory() *story { return &story{now: time.Now()} }
 
-// TryNext implements market.Records.
+// TryNext implements trail.Records.
 func (s *story) TryNext() (uint64, []byte, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,10 +40,10 @@ func (s *story) TryNext() (uint64, []byte, bool, error) {
 	return uint64(s.next), s.all[s.next-1], true, nil
 }
 
-// Close implements market.Records.
+// Close implements trail.Records.
 func (s *story) Close() {}
 
-// notify is the feed's Options.Notify.
+// notify tells the feed of synced records.
 func (s *story) notify(seq uint64, wake chan<- struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

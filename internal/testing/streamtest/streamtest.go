@@ -24,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/market"
 )
 
@@ -68,7 +69,7 @@ func Compare(t *testing.T, name, got string) {
 
 func play(t *testing.T, d *Door) string {
 	story := newStory()
-	feed := market.NewFeed(market.Options{Records: story, Notify: story.notify, Publish: d.Publish,
+	feed := market.NewFeed(market.Options{Records: trailtest.Follow(story, 0, story.notify), Publish: d.Publish,
 		Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	d.Attach(feed)
 	ctx, cancel := context.WithCancel(context.Background())

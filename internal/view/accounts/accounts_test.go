@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 var background = context.Background()
@@ -47,8 +48,11 @@ func newView(m *memory, snap *exchange.Snapshot) *View {
 		snap = &exchange.Snapshot{}
 	}
 	m.after = snap.Seq
-	return NewView(Options{Records: m, Log: slog.New(slog.DiscardHandler)}, snap)
+	return NewView(Options{Records: trailtest.Follow(m, snap.Seq, nil), Log: slog.New(slog.DiscardHandler)}, snap)
 }
+
+// step applies all records that may be shown now.
+func (v *View) step(ctx context.Context) error { return v.records.Step(ctx, v.loop()) }
 
 // take makes the view apply all records.
 func take(t testing.TB, v *View) {

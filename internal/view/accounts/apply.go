@@ -3,6 +3,7 @@ package accounts
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"outcry/internal/exchange"
 )
@@ -90,12 +91,12 @@ func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
 	o := order{id: e.Order, Limit: e.Limit, traits: traitsOf(&e.Terms), open: e.Shares, time: e.Time, more: &v.incoming,
 		symbol: sym, onDisconnect: e.OnDisconnect, unsent: e.Unsent}
 	if e.Kind == exchange.OrderReplaced {
-		v.incoming.amends = &orderAmends{newRef: e.Ref, before: e.Amend.Executed, replaces: e.Amend.Old.Order}
+		v.incoming.amends = &orderAmends{newRef: cloned(e.Ref), before: e.Amend.Executed, replaces: e.Amend.Old.Order}
 		if err := v.replace(a, e); err != nil {
 			return err
 		}
 	} else {
-		v.incoming.ref = e.Ref
+		v.incoming.ref = cloned(e.Ref)
 	}
 	if err := v.execute(a, &o, e); err != nil || o.open == 0 {
 		return err
@@ -242,6 +243,9 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 	return err
 }
 
+// cloned returns a ref that stays as it is: that of an event is overwritten.
+func cloned(r exchange.Ref) exchange.Ref { return exchange.Ref(strings.Clone(string(r))) }
+
 // reduce applies an amend that keeps the order's place in the book.
 func (v *View) reduce(a *account, e *exchange.Event) error {
 	o := a.orders.find(e.Order)
@@ -249,7 +253,7 @@ func (v *View) reduce(a *account, e *exchange.Event) error {
 		return fmt.Errorf("order %d is reduced by %s to %s, but has a different number open", e.Order, e.Shares, e.Amend.Open)
 	}
 	amends := o.amended()
-	if amends.newRef = e.Ref; e.Shares == 0 {
+	if amends.newRef = cloned(e.Ref); e.Shares == 0 {
 		return nil // the amend changed nothing except that its ref is used
 	}
 	o.open -= e.Shares

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 // bench returns a view with accounts, symbols and open orders 1, 2 and so on, spread evenly over accounts and symbols.
@@ -24,7 +25,7 @@ func bench(b *testing.B, accounts, symbols, orders int) *View {
 		i -= symbols + accounts
 		return benched(i+1, accounts, symbols), i < orders
 	}
-	v := NewView(Options{Records: g}, &exchange.Snapshot{})
+	v := NewView(Options{Records: trailtest.Follow(g, 0, nil)}, &exchange.Snapshot{})
 	require.NoError(b, v.step(background))
 	return v
 }
@@ -58,7 +59,7 @@ func BenchmarkOrdersComeAndGo(b *testing.B) {
 				open[at] = id
 				m.add(benched(id, accounts, symbols), gone)
 			}
-			v.options.Records = m
+			v.records = trailtest.Follow(m, v.Seq(), nil)
 			b.ReportAllocs()
 			b.ResetTimer()
 			require.NoError(b, v.step(background))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 // crowd makes accounts 1, 2 and so on, with cash and with shares of the given number of symbols.
@@ -236,7 +237,7 @@ func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 		}
 		return exchange.Event{}, false
 	}
-	v := NewView(Options{Records: g}, &exchange.Snapshot{})
+	v := NewView(Options{Records: trailtest.Follow(g, 0, nil)}, &exchange.Snapshot{})
 	take(t, v)
 	after := heap()
 	requireFits(t, v)

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal/trail"
+	"outcry/internal/testing/trailtest"
 )
 
 // newWatched returns a view of accounts 1 to 3, which have cash and shares. Accounts 1 and 2 are watched.
@@ -342,8 +344,9 @@ func TestTheSyncWakesAViewThatSomebodyListensTo(t *testing.T) {
 		var limit atomic.Uint64
 		limit.Store(3)
 		notified := make(chan chan<- struct{}, 10)
-		v := NewView(Options{Records: m, Limit: limit.Load,
-			Notify: func(_ uint64, wake chan<- struct{}) { notified <- wake }}, &exchange.Snapshot{})
+		records := trail.FollowRecords(m, trailtest.Options, trail.FollowOptions{Limit: limit.Load},
+			func(_ uint64, wake chan<- struct{}) { notified <- wake })
+		v := NewView(Options{Records: records}, &exchange.Snapshot{})
 		ctx, cancel := context.WithCancel(background)
 		done := make(chan struct{})
 		go func() {
@@ -391,11 +394,12 @@ func TestWhoIsNotWatchedCostsNothing(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return (after.Mallocs - before.Mallocs) / orders, (after.TotalAlloc - before.TotalAlloc) / orders
 	}
+	allocated() // the memory for a chunk of records
 	times, unwatched := allocated()
 	require.LessOrEqual(t, times, uint64(4), "what decoding takes, and no more")
 	v.Watch("1")
 	times, watched := allocated()
 	require.LessOrEqual(t, times, uint64(4), "an event is one piece")
 	require.Greater(t, watched, unwatched+uint64(unsafe.Sizeof(eventMemory{})))
-	require.Equal(t, v.accounts["1"].n, 3+2*uint64(orders))
+	require.Equal(t, v.accounts["1"].n, 3+3*uint64(orders))
 }

@@ -53,7 +53,7 @@ func (v *View) Subscribe(
 	r := &reader[*exchange.AccountEvent]{l.Event, l.Flush, l.End}
 	w.readers = append(w.readers, r)
 	v.listening.Add(1)
-	v.pace.Hurry()
+	v.records.Hurry()
 	return sync.OnceFunc(func() {
 		v.feeding.Lock()
 		defer v.feeding.Unlock()

@@ -42,7 +42,7 @@ func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*O
 	r := &reader[*OrdersChange]{l.Orders, l.Flush, l.End}
 	b.readers = append(b.readers, r)
 	v.listening.Add(1)
-	v.pace.Hurry()
+	v.records.Hurry()
 	return sync.OnceFunc(func() {
 		v.feeding.Lock()
 		defer v.feeding.Unlock()

@@ -85,7 +85,7 @@ func (v *View) wait(ctx context.Context, seq uint64) error {
 	if v.Seq() >= seq {
 		return nil
 	}
-	if err := v.pace.Await(ctx, seq); err != nil {
+	if err := v.records.Await(ctx, seq); err != nil {
 		return err
 	}
 	if v.Seq() < seq {

@@ -16,23 +16,10 @@ import (
 	"outcry/internal/journal/trail"
 )
 
-// Records reads the journal's synced records, beginning after the snapshot. Its methods are called by one goroutine.
-type Records interface {
-	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
-	// record is not synced yet.
-	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close releases what was not read.
-	Close()
-}
-
 // Options are what a View needs.
 type Options struct {
-	Records Records
-	// Limit returns the last record that may be shown. Nil means every synced record.
-	Limit func() uint64
-	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
-	// is nil, the view polls while a caller waits or a listener exists.
-	Notify func(seq uint64, wake chan<- struct{})
+	// Records are those after the snapshot that may be shown.
+	Records *trail.Follower[exchange.KeptEvent]
 	// Fills reads the fills that the view no longer keeps, from the database; nil without one. It returns up to most
 	// fills of an account with numbers above after, without a gap, as far as the database has them. first is the number
 	// of the oldest stored fill above after, which is the first one returned. The error says why they could not be read.
@@ -48,7 +35,7 @@ type View struct {
 	options Options
 	seq     atomic.Uint64         // seq of the last applied record
 	broken  atomic.Pointer[error] // why the view has failed; nil while it works
-	pace    *trail.Pace
+	records *trail.Follower[exchange.KeptEvent]
 
 	listening atomic.Int64 // number of listeners
 
@@ -61,12 +48,12 @@ type View struct {
 	// mu guards the fields below. Only Run writes to them, except for watches and listeners, so Run may read the
 	// others without it.
 	mu          sync.RWMutex
-	decoder     exchange.Decoder
-	event       exchange.Event // record that is being applied
-	at          uint64         // seq of that record
-	incoming    orderMore      // rarely used fields of the order that the record accepts
-	touched     []*watch       // watched accounts that the record has changed so far
-	resting     []*resting     // books with listeners that the record has changed so far
+	scratch     exchange.Event  // memory for event
+	event       *exchange.Event // record that is being applied
+	at          uint64          // seq of that record
+	incoming    orderMore       // rarely used fields of the order that the record accepts
+	touched     []*watch        // watched accounts that the record has changed so far
+	resting     []*resting      // books with listeners that the record has changed so far
 	accounts    map[exchange.AccountID]*account
 	list        []*account // by account.number
 	symbols     map[exchange.Symbol]symbolNumber

@@ -29,7 +29,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
@@ -37,14 +36,11 @@ import (
 	"outcry/internal/journal/trail"
 )
 
-// chunkFills ends a chunk earlier than chunkRecords: one part of an order may have thousands of fills.
-const chunkFills = exchange.FillsMax
-
 // NewView returns a view that begins with a snapshot, which it does not keep. If the snapshot is inconsistent, the
 // view has failed and Err says why.
 func NewView(o Options, snap *exchange.Snapshot) *View {
 	v := &View{
-		options: o, pace: trail.NewPace(o.Notify), accounts: make(map[exchange.AccountID]*account, len(snap.Accounts)),
+		options: o, records: o.Records, accounts: make(map[exchange.AccountID]*account, len(snap.Accounts)),
 		symbols: make(map[exchange.Symbol]symbolNumber), fills: fills{most: fillsMax, accountMost: accountFillsMax},
 		watches: make(map[exchange.AccountID]*watch), kept: kept{bytesMost: keptBytesMax, accountMost: accountEventsMax},
 	}
@@ -91,88 +87,64 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 // Run is called once.
 func (v *View) Run(ctx context.Context) {
 	defer v.end()
-	defer v.options.Records.Close()
-	for {
-		if v.Err() == nil {
-			if err := v.step(ctx); err != nil {
-				v.broken.Store(&err)
-			}
-		}
-		if err := v.Err(); err != nil {
-			v.options.Log.Error("accounts cannot query themselves, at least until the next start; trading continues",
-				"error", err)
-			return
-		}
-		v.sweep(time.Now())
-		if !v.pace.Sleep(ctx, v.Seq(), v.listening.Load() > 0) {
-			return
-		}
+	err := v.Err()
+	if err == nil {
+		err = v.records.Run(ctx, v.loop())
+	} else {
+		v.records.Close()
+	}
+	if err != nil {
+		err = fmt.Errorf("accounts: %w", err)
+		v.broken.Store(&err)
+		v.options.Log.Error("accounts cannot query themselves, at least until the next start; trading continues",
+			"error", err)
 	}
 }
 
-// step applies all records that may be shown now.
-func (v *View) step(ctx context.Context) error {
-	for ctx.Err() == nil {
-		more, err := v.applyAndDeliver()
-		v.pace.Reached(v.seq.Load())
-		if err != nil || !more {
-			return err
-		}
-		runtime.Gosched() // let goroutines that process orders run first
+// loop returns what Run does with the records.
+func (v *View) loop() trail.Loop {
+	one := v.applyRecord // one value for all chunks
+	return trail.Loop{
+		Chunk:    func() error { return v.applyAndDeliver(one) },
+		Idle:     v.sweep,
+		Listened: func() bool { return v.listening.Load() > 0 },
 	}
-	return nil
 }
 
 // applyAndDeliver applies a chunk of records, and delivers the news to the listeners.
-func (v *View) applyAndDeliver() (more bool, err error) {
+func (v *View) applyAndDeliver(one func(uint64, *exchange.KeptEvent) error) error {
 	v.feeding.Lock()
 	defer v.feeding.Unlock()
-	more, err = v.applyChunk()
+	err := v.applyChunk(one)
 	for _, to := range v.due {
 		to.deliver()
 	}
 	clear(v.due)
 	v.due = v.due[:0]
-	return more, err
+	return err
 }
 
-// applyChunk applies a chunk of records. more reports whether more may be ready.
-func (v *View) applyChunk() (more bool, err error) {
+// applyChunk applies a chunk of records.
+func (v *View) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	seq, most := v.seq.Load(), uint64(chunkRecords)
-	if limit := v.options.Limit; limit != nil {
-		most = min(most, max(limit(), seq)-seq)
+	return v.records.Chunk(one)
+}
+
+// applyRecord applies one record.
+func (v *View) applyRecord(seq uint64, e *exchange.KeptEvent) error {
+	v.at, v.event = seq, e.Event(&v.scratch)
+	if err := v.apply(v.event); err != nil {
+		return err
 	}
-	defer func() { v.seq.Store(seq) }()
-	for did := 0; most > 0 && did < chunkFills; most-- {
-		got, record, ok, err := v.options.Records.TryNext()
-		switch {
-		case err != nil:
-			return false, fmt.Errorf("accounts: %w", err)
-		case !ok:
-			return false, nil
-		case got != seq+1:
-			return false, fmt.Errorf("accounts: journal record %d follows record %d", got, seq)
-		}
-		v.at = got
-		if err = v.decoder.Decode(record, &v.event); err == nil {
-			err = v.apply(&v.event)
-		}
-		if err != nil {
-			return false, fmt.Errorf("accounts: journal record %d: %w", got, err)
-		}
-		v.finish()
-		seq = got
-		did += len(v.event.Fills) + len(v.event.Cancels)
-		more = true
-	}
-	return more, nil
+	v.finish()
+	v.seq.Store(seq)
+	return nil
 }
 
 // end ends all listeners and waiting callers, because the view has ended.
 func (v *View) end() {
-	v.pace.End()
+	v.records.End()
 	v.feeding.Lock()
 	defer v.feeding.Unlock()
 	v.ended = cmp.Or(v.Err(), errEnded)

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal/trail"
+	"outcry/internal/testing/trailtest"
 )
 
 // pollTime is above the interval at which a view polls while a caller waits and no sync wakes the view.
@@ -55,8 +57,8 @@ type following struct {
 
 func running(t *testing.T, m *memory) *following {
 	f := new(following)
-	f.View = NewView(Options{Records: m, Limit: f.limit.Load, Log: slog.New(slog.NewTextHandler(&f.log, nil))},
-		&exchange.Snapshot{})
+	records := trail.FollowRecords(m, trailtest.Options, trail.FollowOptions{Limit: f.limit.Load}, nil)
+	f.View = NewView(Options{Records: records, Log: slog.New(slog.NewTextHandler(&f.log, nil))}, &exchange.Snapshot{})
 	ctx, cancel := context.WithCancel(background)
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
@@ -94,7 +96,7 @@ func TestAReplyWaitsUntilTheViewHasWhatWasBeforeIt(t *testing.T) {
 			<-a.done
 			require.Equal(t, "1", string(a.result.Answer.Account.ID))
 		}
-		require.False(t, f.pace.Waited())
+		require.False(t, f.records.Waited())
 		unknown := ask(background, f.View, "3", 5)
 		<-unknown.done
 		require.Equal(t, exchange.UnknownAccount, unknown.result.Reason)
@@ -118,7 +120,7 @@ func TestAWaitIsBounded(t *testing.T) {
 		<-late.done
 		require.Equal(t, exchange.ViewUnavailable, late.result.Reason)
 		require.Equal(t, waitTimeout, time.Since(begun))
-		require.False(t, f.pace.Waited(), "those that have gone are forgotten")
+		require.False(t, f.records.Waited(), "those that have gone are forgotten")
 		require.NoError(t, f.Err())
 	})
 }

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
+	"outcry/internal/testing/trailtest"
 )
 
 // repeating is a journal that repeats its records.
@@ -54,18 +57,15 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 	m.CancelAll()
 	round := m.Take()
 	r := &repeating{records: opening}
-	f := NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	f := NewFeed(Options{Records: trailtest.Follow(r, 0, nil), Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 	take := func(n int) {
-		for r.left = n; r.left > 0; {
-			if _, err := f.takeChunk(); err != nil {
-				b.Fatal(err)
-			}
-		}
+		r.left = n
+		require.NoError(b, f.step(background))
 		f.TakeChanged(math.MaxInt, nil)
 	}
 	take(len(opening))
 	r.records, r.seq = round, 0
-	f.seq.Store(0)
+	f.records = trailtest.Follow(r, 0, nil)
 	take(len(round))
 	if listened {
 		for _, s := range m.Symbols {

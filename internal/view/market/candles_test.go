@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 // candleSnapshotOf returns the snapshot that a database would have at the newest record.
@@ -65,7 +66,8 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	m, opening := markettest.NewCandleMarket(seed)
 	var stored uint64
 	asked, behind := 0, 0
-	options := Options{Records: &listed{records: opening},
+	source := &listed{records: opening}
+	options := Options{Records: trailtest.Follow(source, 0, nil),
 		Stored: func() uint64 { return stored },
 		Candles: func(_ context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 			[]exchange.Candle, error,
@@ -77,13 +79,13 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	f := NewFeed(options, &Snapshot{})
 	for step := range 400 {
 		for range m.R.IntN(20) {
-			record := m.Trade()
-			f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, record)
+			source.records = append(source.records, m.Trade())
 		}
 		require.NoError(t, f.step(background))
 		if stored = max(stored, m.Seq-uint64(m.R.IntN(30))); m.R.IntN(20) == 0 {
 			stored = m.Seq
-			options.Records = &listed{seq: m.Seq}
+			source = &listed{seq: m.Seq}
+			options.Records = trailtest.Follow(source, m.Seq, nil)
 			f = NewFeed(options, candleSnapshotOf(m))
 			f.slots.candles = m.R.IntN(2) * candleSlotsMax // perhaps other symbols use all places
 			require.NoError(t, f.Err(), "step %d", step)
@@ -144,7 +146,8 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 	m, opening := markettest.NewCandleMarket(1)
 	var stored uint64
-	f := NewFeed(Options{Records: &listed{records: opening}, Stored: func() uint64 { return stored },
+	source := &listed{records: opening}
+	f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), Stored: func() uint64 { return stored },
 		Candles: func(_ context.Context, _ exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 			[]exchange.Candle, error,
 		) {
@@ -152,7 +155,7 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 		}}, &Snapshot{})
 	f.slots.candles = candleSlotsMax // other symbols use all places, so this one has the fewest
 	for range 100 {
-		f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, m.Trade())
+		source.records = append(source.records, m.Trade())
 	}
 	require.NoError(t, f.step(background))
 	require.Len(t, f.symbols["S"].candles.rings[exchange.Candle1s].ring, candlesMin)

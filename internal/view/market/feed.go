@@ -21,7 +21,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,23 +33,7 @@ import (
 const (
 	// publishLook is how often Run calls Options.Publish.
 	publishLook = trail.StepTime
-
-	// chunkRecords is how many records are applied while mu is held. A chunk needs some tens of microseconds, in
-	// which requests wait and other goroutines may need the processor.
-	chunkRecords = 256
-
-	// chunkFills ends a chunk earlier: one part of an order may have thousands of fills.
-	chunkFills = exchange.FillsMax
 )
-
-// Records reads the journal's synced records, beginning after the Snapshot. Its methods are called by one goroutine.
-type Records interface {
-	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
-	// record is not synced yet.
-	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close releases what was not read.
-	Close()
-}
 
 // Snapshot is the market after a record, as the database keeps it. It has all symbols, totals and open orders. Of the
 // trades it has the newest ones of each symbol, without a gap up to the last one, oldest first.
@@ -67,14 +50,10 @@ type Snapshot struct {
 
 // Options configure a Feed.
 type Options struct {
-	Records Records
+	// Records are those after the Snapshot that may be published.
+	Records *trail.Follower[exchange.KeptEvent]
 	// CatchUp is the last record that was synced at the start. The feed serves nothing before it has applied it.
 	CatchUp uint64
-	// Limit returns the last record that may be published. Nil means every synced record.
-	Limit func() uint64
-	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
-	// is nil, the feed polls while a request waits or a listener exists.
-	Notify func(seq uint64, wake chan<- struct{})
 	// Candles returns candles from the database, oldest first: if from is not 0, the first ones that start at from or
 	// later, else the newest. If to is not 0, all start before it. Candles is nil without a database. Stored returns
 	// the last record up to which the database is complete.
@@ -91,17 +70,17 @@ type Options struct {
 // Feed keeps the market data up to date. Run is its goroutine; its other methods may be called from any goroutine.
 type Feed struct {
 	options Options
-	pace    *trail.Pace
+	records *trail.Follower[exchange.KeptEvent]
 	ended   chan struct{}
 
 	seq    atomic.Uint64         // seq of the last applied record
 	broken atomic.Pointer[error] // why the feed has failed; nil while it works
 
 	// Only Run uses the fields below.
-	event     exchange.Event
-	pending   []*symbol // symbols that changed since TakeChanged took them, oldest first
-	last      *symbol   // symbol of the previous record; the next record is often for the same symbol
-	change    Change    // passed to listeners, and reused, as is market
+	scratch   exchange.Event // memory for the event being applied
+	pending   []*symbol      // symbols that changed since TakeChanged took them, oldest first
+	last      *symbol        // symbol of the previous record; the next record is often for the same symbol
+	change    Change         // passed to listeners, and reused, as is market
 	market    Market
 	marks     marks        // levels changed by the current record, if its symbol has listeners
 	unflushed []*listening // listeners that got changes since their last Flush
@@ -120,7 +99,7 @@ type Feed struct {
 // NewFeed returns a feed that begins with a snapshot, which it does not keep. If the snapshot is inconsistent, the feed
 // has failed and Err says why.
 func NewFeed(o Options, snap *Snapshot) *Feed {
-	f := &Feed{options: o, pace: trail.NewPace(o.Notify), ended: make(chan struct{}),
+	f := &Feed{options: o, records: o.Records, ended: make(chan struct{}),
 		symbols: make(map[exchange.Symbol]*symbol), heard: make(map[*symbol]struct{})}
 	f.seq.Store(snap.Seq)
 	if err := f.restore(snap); err != nil {
@@ -152,91 +131,65 @@ func (f *Feed) Err() error {
 // Run is called once.
 func (f *Feed) Run(ctx context.Context) {
 	defer close(f.ended)
-	defer f.pace.End()
+	defer f.records.End()
 	defer f.endListeners()
-	defer f.options.Records.Close()
-	for looked := (time.Time{}); ; {
-		if f.broken.Load() == nil {
-			if err := f.step(ctx); err != nil {
-				f.broken.Store(&err)
+	var err error
+	if broken := f.broken.Load(); broken != nil {
+		err = *broken
+		f.records.Close()
+	} else if err = f.records.Run(ctx, f.loop()); err != nil {
+		err = fmt.Errorf("market: %w", err)
+		f.broken.Store(&err)
+	}
+	if err != nil {
+		f.options.Log.Error("market data are unavailable, at least until the next start; trading continues",
+			"error", err)
+	}
+}
+
+// loop returns what Run does with the records.
+func (f *Feed) loop() trail.Loop {
+	one, published := f.applyRecord, time.Time{} // one value for all chunks
+	return trail.Loop{
+		Chunk:    func() error { return f.applyChunk(one) },
+		Listened: f.listened,
+		Idle: func(now time.Time) {
+			// With listeners, Idle is called more often; Publish is called at the same rate as without.
+			if f.options.Publish != nil && now.Sub(published) >= publishLook && f.Err() == nil {
+				published = now
+				f.options.Publish(now)
 			}
-		}
-		if broken := f.broken.Load(); broken != nil {
-			f.options.Log.Error("market data are unavailable, at least until the next start; trading continues",
-				"error", *broken)
-			return
-		}
-		// With listeners, this loop runs more often; Publish is called at the same rate as without.
-		if now := time.Now(); f.options.Publish != nil && now.Sub(looked) >= publishLook && f.Err() == nil {
-			looked = now
-			f.options.Publish(now)
-		}
-		if !f.pace.Sleep(ctx, f.seq.Load(), f.listened()) {
-			return
-		}
+		},
 	}
 }
 
-// step applies all records that may be published now.
-func (f *Feed) step(ctx context.Context) error {
-	for ctx.Err() == nil {
-		more, err := f.takeChunk()
-		f.pace.Reached(f.seq.Load())
-		if err != nil || !more {
-			return err
-		}
-		runtime.Gosched() // let goroutines that process orders run first
-	}
-	return nil
-}
-
-// takeChunk applies a chunk of records. more reports whether more may be ready.
-func (f *Feed) takeChunk() (more bool, err error) {
+// applyChunk applies a chunk of records.
+func (f *Feed) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer f.flush()
-	seq, most := f.seq.Load(), uint64(chunkRecords)
-	if limit := f.options.Limit; limit != nil {
-		most = min(most, max(limit(), seq)-seq)
-	}
-	defer func() { f.seq.Store(seq) }()
-	did := 0
-	for range most {
-		got, record, ok, err := f.options.Records.TryNext()
-		switch {
-		case err != nil:
-			return false, fmt.Errorf("market: %w", err)
-		case !ok:
-			return false, nil
-		case got != seq+1:
-			return false, fmt.Errorf("market: journal record %d follows record %d", got, seq)
-		}
-		if err := f.apply(got, record); err != nil {
-			return false, err
-		}
-		seq = got
-		if did += len(f.event.Fills) + len(f.event.Own); did >= chunkFills {
-			break
-		}
-	}
-	return most > 0, nil
+	return f.records.Chunk(one)
 }
 
-// apply applies a record. Its caller holds mu.
-func (f *Feed) apply(seq uint64, record []byte) error {
-	e := &f.event
-	name, err := exchange.DecodePublic(record, e)
-	if err != nil {
-		return fmt.Errorf("market: journal record %d: %w", seq, err)
+// applyRecord applies one record.
+func (f *Feed) applyRecord(seq uint64, e *exchange.KeptEvent) error {
+	err := f.apply(seq, e.Event(&f.scratch))
+	if err == nil {
+		f.seq.Store(seq)
 	}
+	return err
+}
+
+// apply applies an event. Its caller holds mu.
+func (f *Feed) apply(seq uint64, e *exchange.Event) error {
 	switch e.Kind {
 	case exchange.AccountOpened, exchange.SharesDeposited, exchange.AccountRuled, exchange.SwitchSet:
 		return nil
 	case exchange.SymbolMade:
-		if f.symbols[exchange.Symbol(name)] != nil {
-			return fmt.Errorf("market: journal record %d creates symbol %s twice", seq, name)
+		if f.symbols[e.Symbol] != nil {
+			return fmt.Errorf("symbol %s is created twice", e.Symbol)
 		}
-		s := f.add(exchange.Symbol(name), seq)
+		s := f.add(e.Symbol, seq)
 		if e.SymbolRules != nil {
 			s.rules = *e.SymbolRules
 		}
@@ -246,20 +199,20 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		return f.noteCancels(seq, e)
 	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.OrderReduced,
 		exchange.OrderReplaced, exchange.SymbolRuled, exchange.SymbolHalted, exchange.SymbolResumed:
-		s, err := f.note(seq, name, e)
+		s, err := f.note(e)
 		if err == nil {
 			f.noted(s, seq, e)
 		}
 		return err
 	}
-	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
+	return fmt.Errorf("unknown kind %s", e.Kind)
 }
 
 // noteCancels applies the cancels of one record, which are sorted by symbol. Its caller holds mu.
 func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
 	for i := range e.Cancels {
 		one := e.Cancel(i)
-		s, err := f.note(seq, []byte(one.Symbol), &one)
+		s, err := f.note(&one)
 		if err != nil {
 			return err
 		}
@@ -272,16 +225,16 @@ func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
 
 // note applies an event of an existing symbol, and returns the symbol. Its caller holds mu, and calls noted once
 // everything in the record for that symbol is applied.
-func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error) {
+func (f *Feed) note(e *exchange.Event) (*symbol, error) {
 	s := f.last
-	if s == nil || string(s.name) != string(name) {
-		if s = f.symbols[exchange.Symbol(name)]; s == nil {
-			return nil, fmt.Errorf("market: journal record %d is for symbol %s, which was never created", seq, name)
+	if s == nil || s.name != e.Symbol {
+		if s = f.symbols[e.Symbol]; s == nil {
+			return nil, fmt.Errorf("it is for symbol %s, which was never created", e.Symbol)
 		}
 		f.last = s
 	}
 	if err := s.note(e, &f.slots); err != nil {
-		return nil, fmt.Errorf("journal record %d: %w", seq, err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"outcry/internal/journal/trail"
 	"outcry/internal/testing/markettest"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/trailtest"
 )
 
 var background = context.Background()
@@ -47,9 +49,13 @@ var (
 	placed      = markettest.Placed
 )
 
-func feedOf(r Records, snap *Snapshot) *Feed {
-	return NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, snap)
+func feedOf(r trail.Records, snap *Snapshot) *Feed {
+	records := trailtest.Follow(r, snap.Seq, nil)
+	return NewFeed(Options{Records: records, Log: slog.New(slog.DiscardHandler)}, snap)
 }
+
+// step applies all records that may be published now.
+func (f *Feed) step(ctx context.Context) error { return f.records.Step(ctx, f.loop()) }
 
 // snapshotOf returns what a database would keep of the market now, with up to trades trades of each symbol.
 func snapshotOf(m *markettest.RandomMarket, trades int) *Snapshot {
@@ -194,9 +200,9 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 		{"a cancel of many of an unknown symbol",
 			[][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Terms: exchange.Terms{Side: exchange.Sell,
 				Limit: 7}, Shares: 5})},
-			"journal record 2 is for symbol T, which was never created"},
+			"market: journal record 2: it is for symbol T, which was never created"},
 		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})},
-			"journal record 1 is for symbol S, which was never created"},
+			"market: journal record 1: it is for symbol S, which was never created"},
 		{"an order while another is unfinished",
 			[][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
 			"of order 3 for S, while order 2 is unfinished"},
@@ -206,14 +212,15 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 				Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
 			"order 2 for S continues, but is not unfinished"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)},
-			"journal record 1 is for symbol S, which was never created"},
-		{"a symbol made twice", [][]byte{made, made}, "journal record 2 creates symbol S twice"},
-		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},
+			"market: journal record 1: it is for symbol S, which was never created"},
+		{"a symbol made twice", [][]byte{made, made}, "market: journal record 2: symbol S is created twice"},
+		{"no event", [][]byte{made, []byte("x")}, "market: journal record 2: exchange: not an event"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			var log bytes.Buffer
 			source := &listed{records: c.records}
-			f := NewFeed(Options{Records: source, Log: slog.New(slog.NewTextHandler(&log, nil))}, &Snapshot{})
+			f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), Log: slog.New(slog.NewTextHandler(&log, nil))},
+				&Snapshot{})
 			f.Run(background)
 			require.ErrorContains(t, f.Err(), c.want)
 			require.True(t, source.closed)
@@ -225,7 +232,7 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 	require.ErrorContains(t, gone.Err(), "no longer there")
 	skipped := feedOf(&listed{seq: 1, records: [][]byte{made}}, &Snapshot{})
 	skipped.Run(background)
-	require.ErrorContains(t, skipped.Err(), "journal record 2 follows record 0")
+	require.ErrorContains(t, skipped.Err(), "market: journal record 2 follows record 0")
 }
 
 func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
@@ -266,10 +273,10 @@ func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 		"order 3 of S is newer than order 2, which is unfinished")
 }
 
-// TestAChunkIsBounded: a chunk ends after chunkFills fills, however few records they are in, because requests wait
+// TestAChunkIsBounded: a chunk ends after so many fills, however few records they are in, because requests wait
 // for it.
 func TestAChunkIsBounded(t *testing.T) {
-	const each = chunkFills / 2
+	const each = 4096 / 2
 	source := &listed{records: [][]byte{made, placed(1, exchange.Sell, 10*each, 7)}}
 	fills := make([]exchange.Fill, each)
 	for i := range fills {
@@ -279,12 +286,14 @@ func TestAChunkIsBounded(t *testing.T) {
 		source.records = append(source.records, placed(2+id, exchange.Buy, each, 7, fills...))
 	}
 	f := feedOf(source, &Snapshot{})
-	for _, want := range []uint64{4, 6, 8} {
-		more, err := f.takeChunk()
-		require.NoError(t, err)
-		require.True(t, more)
-		require.Equal(t, want, f.Seq())
+	loop, ends := f.loop(), []uint64{}
+	chunk := loop.Chunk
+	loop.Chunk = func() error {
+		defer func() { ends = append(ends, f.Seq()) }()
+		return chunk()
 	}
+	require.NoError(t, f.records.Step(background, loop))
+	require.Equal(t, []uint64{4, 6, 8}, ends)
 }
 
 // TestNothingIsToldBeforeItIsDurable delays a sync of a journal; the feed must not apply the record before it.
@@ -322,7 +331,8 @@ func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
 func TestNothingIsToldBeyondTheLimit(t *testing.T) {
 	var limit uint64
 	source := &listed{}
-	f := NewFeed(Options{Records: source, Limit: func() uint64 { return limit }}, &Snapshot{})
+	f := NewFeed(Options{Records: trail.FollowRecords(source, trailtest.Options,
+		trail.FollowOptions{Limit: func() uint64 { return limit }}, nil)}, &Snapshot{})
 	source.records = [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 5, 7)}
 	for limit = range uint64(4) {
 		require.NoError(t, f.step(background))
@@ -332,7 +342,8 @@ func TestNothingIsToldBeyondTheLimit(t *testing.T) {
 
 func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
 	source := &listed{records: [][]byte{made}}
-	f := NewFeed(Options{Records: source, CatchUp: 2, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), CatchUp: 2, Log: slog.New(slog.DiscardHandler)},
+		&Snapshot{})
 	require.NoError(t, f.step(background))
 	require.ErrorContains(t, f.Err(), "market data is at record 1 of 2 and not up to date yet")
 	source.records = [][]byte{placed(1, exchange.Sell, 5, 7)}

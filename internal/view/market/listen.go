@@ -79,7 +79,7 @@ func (f *Feed) Listen(sym exchange.Symbol, l Listener, begin func(*Market)) (lea
 		f.heard[s] = struct{}{}
 	}
 	s.heard.listeners = append(s.heard.listeners, one)
-	f.pace.Hurry()
+	f.records.Hurry()
 	return func() { f.leave(s, one) }, nil
 }
 

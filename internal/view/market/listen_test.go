@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 // bookTwin keeps a symbol's book and its last trade from changes alone, and compares them with the feed's after
@@ -221,7 +222,8 @@ func TestAReplacementThatMovesNothingIsNoChange(t *testing.T) {
 		return event(e)
 	}
 	for _, listens := range []bool{true, false} {
-		f := feedOf(&listed{records: [][]byte{made}}, &Snapshot{})
+		source := &listed{records: [][]byte{made}}
+		f := feedOf(source, &Snapshot{})
 		require.NoError(t, f.step(background))
 		w := newBookTwin(t, "S")
 		if listens {
@@ -229,7 +231,7 @@ func TestAReplacementThatMovesNothingIsNoChange(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for i, want := range []uint64{2, 2, 4} {
-			f.options.Records.(*listed).records = [][]byte{[][]byte{placed(1, exchange.Sell, 5, 7), replaced(2, 1, 7),
+			source.records = [][]byte{[][]byte{placed(1, exchange.Sell, 5, 7), replaced(2, 1, 7),
 				replaced(3, 2, 8)}[i]}
 			require.NoError(t, f.step(background))
 			require.Equal(t, want, f.symbols["S"].bookSeq)
@@ -240,8 +242,9 @@ func TestAReplacementThatMovesNothingIsNoChange(t *testing.T) {
 
 // TestOneRecordOfManyCancelsIsOneChange: a record that cancels several orders of a symbol makes one Change.
 func TestOneRecordOfManyCancelsIsOneChange(t *testing.T) {
-	f := feedOf(&listed{records: [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 5, 8),
-		placed(3, exchange.Sell, 1, 8)}}, &Snapshot{})
+	source := &listed{records: [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 5, 8),
+		placed(3, exchange.Sell, 1, 8)}}
+	f := feedOf(source, &Snapshot{})
 	require.NoError(t, f.step(background))
 	w := newBookTwin(t, "S")
 	_, err := f.Listen("S", w, w.begin)
@@ -249,7 +252,7 @@ func TestOneRecordOfManyCancelsIsOneChange(t *testing.T) {
 	of := func(id exchange.OrderID, limit exchange.Price) exchange.Cancel {
 		return exchange.Cancel{Order: id, Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: limit}, Shares: 5}
 	}
-	f.options.Records.(*listed).records = [][]byte{canceledAll(of(1, 7), of(2, 8))}
+	source.records = [][]byte{canceledAll(of(1, 7), of(2, 8))}
 	require.NoError(t, f.step(background))
 	require.Equal(t, 1, w.changes)
 	require.Equal(t, uint64(5), w.seq)
@@ -259,7 +262,7 @@ func TestOneRecordOfManyCancelsIsOneChange(t *testing.T) {
 // TestListenersHearOfTheEnd: End is called once, with the reason, and later calls of Listen fail.
 func TestListenersHearOfTheEnd(t *testing.T) {
 	source := &listed{records: [][]byte{made}}
-	f := NewFeed(Options{Records: source, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 	require.NoError(t, f.step(background))
 	stays, left := newBookTwin(t, "S"), newBookTwin(t, "S")
 	leaveLater, err := f.Listen("S", stays, stays.begin)
@@ -300,7 +303,8 @@ func TestNobodyListensAfterTheEnd(t *testing.T) {
 
 // TestNobodyListensBeforeTheFeedHasCaughtUp: Listen and View fail until then, because the market data is old.
 func TestNobodyListensBeforeTheFeedHasCaughtUp(t *testing.T) {
-	f := NewFeed(Options{Records: &listed{records: [][]byte{made}}, CatchUp: 2}, &Snapshot{})
+	records := trailtest.Follow(&listed{records: [][]byte{made}}, 0, nil)
+	f := NewFeed(Options{Records: records, CatchUp: 2}, &Snapshot{})
 	require.NoError(t, f.step(background))
 	w := newBookTwin(t, "S")
 	_, err := f.Listen("S", w, w.begin)

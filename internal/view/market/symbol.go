@@ -2,6 +2,7 @@ package market
 
 import (
 	"fmt"
+	"strings"
 
 	"outcry/internal/exchange"
 )
@@ -119,7 +120,7 @@ func (s *symbol) note(e *exchange.Event, room *slots) error {
 	case exchange.SymbolRuled:
 		s.rules = *e.SymbolRules
 	case exchange.SymbolHalted:
-		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
+		s.halt = &exchange.Halt{Since: e.Time, Reason: strings.Clone(e.Reason)}
 	case exchange.SymbolResumed:
 		s.halt = nil
 	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrdersCanceled,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/trailtest"
 )
 
 // syncing is a journal that syncs each record when a test adds it.
@@ -60,7 +61,7 @@ func (j *syncing) add(record []byte) {
 func TestARecordComesAsItIsSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &syncing{all: [][]byte{made}}
-		f := NewFeed(Options{Records: source, Notify: source.Notify,
+		f := NewFeed(Options{Records: trailtest.Follow(source, 0, source.Notify),
 			Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -113,7 +113,7 @@ func (f *Feed) Await(ctx context.Context, seq uint64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
-	err := f.pace.Await(ctx, seq)
+	err := f.records.Await(ctx, seq)
 	switch last := f.Seq(); {
 	case last >= seq:
 		return nil
