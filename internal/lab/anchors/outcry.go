@@ -20,9 +20,10 @@ import (
 // freshMax is how long Fresh may take, in addition to the time of the measurement.
 const freshMax = 5 * time.Minute
 
-// Fresh starts an Outcry in an empty directory below dir, measures it once at full speed, checks that its tables have
-// every order, and ends it. It works with every version of the program. The processor time of the Point includes all
-// work until Postgres has every record. It returns an error if a step fails, a reply is wrong or an order is missing.
+// Fresh starts an Outcry in an empty directory below dir, measures it once at full speed with one symbol for each
+// connection, checks that its tables have every order, and ends it. It works with every version of the program. The
+// processor time of the Point includes all work until Postgres has every record. It returns an error if a step fails,
+// a reply is wrong or an order is missing.
 func Fresh(ctx context.Context, program, dir string, at Shape, duration time.Duration) (*Point, error) {
 	ctx, cancel := context.WithTimeout(ctx, duration+freshMax)
 	defer cancel()
@@ -31,7 +32,7 @@ func Fresh(ctx context.Context, program, dir string, at Shape, duration time.Dur
 		return nil, fmt.Errorf("anchors: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	o, err := startOutcry(ctx, program, dir)
+	o, err := startOutcry(ctx, program, dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("anchors: start outcry: %w", err)
 	}
@@ -87,7 +88,8 @@ const symbols = 10
 // firstAccount is an account id that no scenario uses.
 const firstAccount = 2_000_000_000
 
-func startOutcry(ctx context.Context, program, dir string) (*outcry, error) {
+// startOutcry starts an Outcry below dir and opens the accounts of its load.
+func startOutcry(ctx context.Context, program, dir string, oneSymbol bool) (*outcry, error) {
 	xml, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func startOutcry(ctx context.Context, program, dir string) (*outcry, error) {
 		o.postgres = pid
 	}
 	o.plain = &load.Plain{Symbols: symbols, Orders: math.MaxUint64, First: firstAccount, Tag: "ANCHOR",
-		Options: load.Options{Addrs: []string{s.XML}, Connections: connectionsMax}}
+		OneSymbol: oneSymbol, Options: load.Options{Addrs: []string{s.XML}, Connections: connectionsMax}}
 	if err := o.plain.Prepare(ctx); err != nil {
 		o.stop()
 		return nil, err

@@ -37,7 +37,7 @@ func (o *Options) anchors() (found []anchor, err error) {
 			name += " " + filepath.Base(program)
 		}
 		all = append(all, anchor{name, "an order a request; every reply waits for the journal's sync, Postgres follows", nil,
-			func(ctx context.Context, dir string) (server, error) { return startOutcry(ctx, program, dir) }})
+			func(ctx context.Context, dir string) (server, error) { return startOutcry(ctx, program, dir, false) }})
 	}
 	for _, name := range o.Only {
 		if !slices.ContainsFunc(all, func(a anchor) bool { return a.name == name }) {

@@ -33,7 +33,7 @@ type Options struct {
 	Out      io.Writer     // receives a line for each measurement
 }
 
-// The measured loads.
+// The measured loads. Each connection trades one of ten symbols.
 var (
 	pipelined = anchors.Shape{Connections: 64, Depth: 16}
 	single    = anchors.Shape{Connections: 64, Depth: 1}

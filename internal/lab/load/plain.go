@@ -25,6 +25,8 @@ type Plain struct {
 	First   uint64 // id of the first account; each connection uses two. Must differ between Plains on one server
 	Tag     string // prefix of the symbol names: letters and digits. Must differ between Plains on one server
 
+	OneSymbol bool // each connection trades one of the symbols; otherwise it trades all of them in turn
+
 	sent    atomic.Uint64
 	sources []*plainSource // one for each connection
 }
@@ -116,7 +118,11 @@ type plainSource struct {
 
 func (p *Plain) newSource(n int) *plainSource {
 	s := &plainSource{plain: p, buyer: p.First + uint64(2*n), seller: p.First + uint64(2*n) + 1}
-	for i := range p.Symbols {
+	traded := p.Symbols
+	if p.OneSymbol {
+		traded = 1
+	}
+	for i := range traded {
 		sym := p.symbol((n + i) % p.Symbols)
 		s.frames = append(s.frames,
 			p.transactions(s.buyer, fmt.Sprintf(`<order sym="%s" amount="1" limit="1"/>`, sym)),

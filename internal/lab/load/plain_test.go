@@ -71,6 +71,35 @@ func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	require.True(t, c.OK(), c.Example)
 }
 
+// TestAConnectionTradesOneSymbolOrAll checks how many symbols the orders of a connection name.
+func TestAConnectionTradesOneSymbolOrAll(t *testing.T) {
+	order := regexp.MustCompile(`^<transactions id="\d+"><order sym="(\w+)"`)
+	for _, one := range []bool{true, false} {
+		var traded sync.Map // by symbol
+		var n atomic.Int64
+		addr := serve(t, func(_, _ int, xml []byte) []byte {
+			m := order.FindSubmatch(xml)
+			if m == nil {
+				return []byte("<results>" + strings.Repeat("<created/>", 4) + "</results>")
+			}
+			traded.Store(string(m[1]), true)
+			return []byte("<results>" + opened(n.Add(1)) + "</results>")
+		})
+		p := plain(addr, dialect.Habits{}, 60)
+		p.Connections, p.OneSymbol = 1, one
+		require.NoError(t, p.Prepare(background))
+		_, err := p.Run(background)
+		require.NoError(t, err)
+		symbols := 0
+		traded.Range(func(any, any) bool { symbols++; return true })
+		want := p.Symbols
+		if one {
+			want = 1
+		}
+		require.Equal(t, want, symbols)
+	}
+}
+
 // TestAConnectionThatBreaksTakesNoOrderAlong checks that after a broken run, each order of the next run is still
 // queried by the account that placed it.
 func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
