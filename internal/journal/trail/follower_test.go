@@ -516,3 +516,57 @@ func TestEachFollowerGetsEachRecordOnce(t *testing.T) {
 		require.Empty(t, all.followers)
 	}
 }
+
+// TestAPageThatIsReadIsNotUsedAgain: a follower in the middle of a page reads the rest of it unchanged, while later
+// records take the page's place in the ring.
+func TestAPageThatIsReadIsNotUsedAgain(t *testing.T) {
+	j := openJournal(t)
+	all := New(j, itemOptions(1))
+	f := follow(t, all, FollowOptions{})
+	defer f.Close()
+	appendItems(t, j, 1, pageRecords-1, all)
+	next := func(want uint64) {
+		seq, value, ok, err := f.TryNext()
+		require.NoError(t, err)
+		require.True(t, ok, want)
+		require.Equal(t, [2]uint64{want, want}, [2]uint64{seq, value.number()})
+	}
+	next(1)
+	read := all.pages[0].Load()
+	appendItems(t, j, pageRecords, 2*pageRecords-1, all)
+	require.NotSame(t, read, all.pages[0].Load())
+	for want := uint64(2); want < 2*pageRecords; want++ {
+		next(want)
+	}
+	require.Zero(t, all.files.read)
+	_, _, ok, err := f.TryNext() // gives the page back
+	require.NoError(t, err)
+	require.False(t, ok)
+	written := all.pages[0].Load()
+	appendItems(t, j, 2*pageRecords, 2*pageRecords, all)
+	require.Same(t, written, all.pages[0].Load(), "nobody reads or writes it, so its memory is used again")
+}
+
+// TestALatePutChangesNoOtherRecord: a goroutine is held up between the append of its record and its Put. Meanwhile
+// later records have taken the page's place.
+func TestALatePutChangesNoOtherRecord(t *testing.T) {
+	j := openJournal(t)
+	all := New(j, itemOptions(1))
+	var late Place[item]
+	for n := uint64(1); n < 2*pageRecords; n++ {
+		seq, err := j.Append(recordOf(n))
+		require.NoError(t, err)
+		if n == 5 {
+			late = all.Place(seq)
+			continue
+		}
+		all.put(seq, newItem(n))
+	}
+	*late.Value = newItem(5)
+	late.Put()
+	require.NoError(t, j.Wait(t.Context(), 2*pageRecords-1))
+	f := follow(t, all, FollowOptions{})
+	defer f.Close()
+	take(t, f, 1, 2*pageRecords-1)
+	require.NotZero(t, all.files.read, "the first page has left the ring")
+}
