@@ -200,7 +200,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"an execution too many",
 		`INSERT INTO execution_log SELECT order_id, n + 1, resting_id, sym, buys, 1, price, time, nanos FROM execution_log ` +
 			`ORDER BY order_id, n DESC LIMIT 1`,
-		"history", `(execution_log, order_id \d+, n \d+: it says|order_log, id \d+: .* fill of)`},
+		"history", `(execution_log, order_id \d+, n \d+: the row has|order_log, id \d+: .* fill of)`},
 	{"an execution of the other side",
 		`UPDATE execution_log SET buys = NOT buys WHERE order_id = (SELECT max(order_id) FROM execution_log)`,
 		"history", `execution_log, order_id \d+, n 1: buys is`},

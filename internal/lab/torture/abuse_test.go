@@ -71,7 +71,7 @@ func opens(first, most int, refusal string) func([]byte) []byte {
 }
 
 func TestAnEchoOfAFrameIsNoticed(t *testing.T) {
-	for size, want := range map[int]string{frameReplyMax: "", frameReplyMax + 1: "may have 1048576"} {
+	for size, want := range map[int]string{frameReplyMax: "", frameReplyMax + 1: "the maximum is 1048576"} {
 		r := fakeExchange(t, func([]byte) []byte { return bytes.Repeat([]byte("x"), size) })
 		err := r.abuseFrames(context.Background())
 		if want == "" {
@@ -90,9 +90,9 @@ func TestABoundThatIsNotKeptIsNoticed(t *testing.T) {
 		want    string
 	}{
 		{openSmall, refusal, ""},
-		{openSmall - 1, refusal, "took 9999"},
-		{openSmall + 1, refusal, "took 10001"},
-		{openSmall + 2*overfill, refusal, "took 11000"},
+		{openSmall - 1, refusal, "accepted 9999"},
+		{openSmall + 1, refusal, "accepted 10001"},
+		{openSmall + 2*overfill, refusal, "accepted 11000"},
 		{openSmall, "no more", "does not name it"},
 		{openSmall, "more than --max-open-orders-account", "does not name it"},
 	} {
