@@ -96,6 +96,7 @@ func (d *shard) fillEvent(kind exchange.EventKind, o *exchange.Order, shares exc
 func (d *shard) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
+	d.inbox.work += d.event.Work()
 	return d.engine.append(&d.event, d.record, bytes)
 }
 

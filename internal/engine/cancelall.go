@@ -82,6 +82,7 @@ type cancelAll struct {
 	held   []*heldShard
 	event  exchange.Event
 	seq    uint64 // seq of the last record, 0 if there is none
+	work   int    // Event.Work of all records
 	result exchange.CancelAllResult
 }
 
@@ -381,6 +382,7 @@ func (c *cancelAll) appendPiece(piece []exchange.Cancel, last bool) (ok bool, er
 	if c.seq, err = e.append(&c.event, record, len(record)); err != nil {
 		return false, err
 	}
+	c.work += c.event.Work()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var in *exchange.Instrument

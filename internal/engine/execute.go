@@ -124,7 +124,7 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 			count += in.Orders
 		}
 		if r.Reason = c.result.Reason; r.Reason == exchange.OK {
-			r.Answer, r.Seq = &exchange.Answer{Canceled: count}, c.seq
+			r.Answer, r.Seq, r.Work = &exchange.Answer{Canceled: count}, c.seq, uint32(c.work)
 		}
 		t.appended = c.seq != 0 && r.Reason == exchange.OK
 	}

@@ -73,6 +73,7 @@ type inbox struct {
 	spent    int     // units of work spent in the current turn; see turnWork
 
 	appended bool // the current command has appended a record
+	work     int  // Event.Work of all records that the current command has appended
 }
 
 // doer is an owner. It executes a command without regard to its ref, which the engine handles. Only the

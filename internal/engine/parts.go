@@ -110,6 +110,7 @@ func (d *shard) useRef(c *exchange.Command) {
 // that has grown in larger segments, they are claimed in several steps, since the order has begun and
 // cannot be rejected any more. An error is the journal's and final, or ErrStopped.
 func (d *shard) finish() (reason exchange.RejectReason, err error) {
+	defer func(work int) { d.inbox.work = work }(d.inbox.work) // it is not work of the current command
 	for most := math.MaxInt; d.book.Unfinished() != 0; {
 		d.order, _ = d.book.Find(d.book.Unfinished())
 		var claim orderClaim
@@ -187,6 +188,7 @@ func (d *shard) appendPart(claim *orderClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
+	d.inbox.work += d.event.Work()
 	return d.engine.appendMany(&d.event, d.record, claim.bytes)
 }
 

@@ -180,6 +180,7 @@ func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, e
 func (r *registrar) append(result *exchange.Result) (err error) {
 	r.record = exchange.AppendEvent(r.record[:0], &r.event)
 	r.inbox.appended = true
+	r.inbox.work += r.event.Work()
 	result.Seq, err = r.engine.append(&r.event, r.record, exchange.EventBytesMax)
 	return err
 }

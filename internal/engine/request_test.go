@@ -36,7 +36,7 @@ func (m *market) takeSeqs(results []exchange.Result) {
 			require.LessOrEqual(m.t, seq, m.log.Appended())
 			last = seq
 		}
-		results[i].Seq = 0
+		results[i].Seq, results[i].Work = 0, 0
 	}
 }
 

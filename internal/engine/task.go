@@ -57,9 +57,11 @@ func (in *inbox) serve(t *task) {
 			break
 		}
 		in.spent++
-		in.appended = false
+		in.appended, in.work = false, 0
 		if t.err = e.execute(in.owner, t, now); t.err == nil {
-			t.appended = in.appended && t.results[t.next].Reason == exchange.OK
+			r := &t.results[t.next]
+			t.appended = in.appended && r.Reason == exchange.OK
+			r.Work = uint32(in.work)
 			if t.next++; t.next < len(t.commands) {
 				next = in.ownerOfNext(t)
 			}

@@ -112,6 +112,9 @@ type Result struct {
 	Pending Source
 	// Cut is set by a session if the executions of a report do not fit into the reply.
 	Cut bool
+	// Work is how much the records that the command wrote are for those that follow the journal: the sum of their
+	// Event.Work. It is 0 if the command wrote none.
+	Work uint32
 	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
 	// CancelOrder that named the order by its ref.
 	Order OrderID

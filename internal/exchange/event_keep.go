@@ -140,17 +140,19 @@ func (k *KeptEvent) Extra() int {
 		(cap(m.own)+cap(m.cancels))*int(unsafe.Sizeof(Cancel{}))
 }
 
-// Work returns how much a follower of the journal does for the event: 1, and 1 for each fill and each canceled order.
+// Work returns the Work of the event.
 func (k *KeptEvent) Work() int {
 	switch {
 	case k.rare:
-		e := &k.more.event
-		return 1 + len(e.Fills) + len(e.Own) + len(e.Cancels)
+		return k.more.event.Work()
 	case k.filled:
 		return 2
 	}
 	return 1
 }
+
+// Work returns how much a follower of the journal does for the event: 1, and 1 for each fill and each canceled order.
+func (e *Event) Work() int { return 1 + len(e.Fills) + len(e.Own) + len(e.Cancels) }
 
 // keptMax is the size, in bytes, above which the memory of an event is not used again.
 const keptMax = 1 << 10

@@ -59,6 +59,7 @@ func (t *Trail[E]) Follow(o FollowOptions) (*Follower[E], error) {
 	}
 	f := &Follower[E]{Pace: NewPace(t.journal.Notify), options: &t.options, trail: t, limit: o.Limit, next: o.After + 1,
 		reader: reader}
+	f.reached.Store(o.After)
 	t.join(f)
 	return f, nil
 }
@@ -67,8 +68,10 @@ func (t *Trail[E]) Follow(o FollowOptions) (*Follower[E], error) {
 func FollowRecords[E any](
 	records Records, o Options[E], follow FollowOptions, notify func(seq uint64, wake chan<- struct{}),
 ) *Follower[E] {
-	return &Follower[E]{Pace: NewPace(notify), options: &o, limit: follow.Limit, next: follow.After + 1,
+	f := &Follower[E]{Pace: NewPace(notify), options: &o, limit: follow.Limit, next: follow.After + 1,
 		records: records, decode: o.Decode(), block: new(block[E])}
+	f.reached.Store(follow.After)
+	return f
 }
 
 // Hold changes how many of the newest records the journal keeps for the follower.
@@ -208,7 +211,7 @@ func (f *Follower[E]) fetch() (ok bool, err error) {
 	if f.err != nil {
 		return false, f.err
 	}
-	last := f.visible()
+	last := f.Visible()
 	if f.trail == nil {
 		return f.decodeNext(last)
 	}
@@ -230,8 +233,8 @@ func (f *Follower[E]) fetch() (ok bool, err error) {
 	return n > 0, nil
 }
 
-// visible returns the last record that may be seen now.
-func (f *Follower[E]) visible() uint64 {
+// Visible returns the last record that the follower may see now. It may be called from any goroutine.
+func (f *Follower[E]) Visible() uint64 {
 	last := ^uint64(0) // Records return synced records only
 	if f.trail != nil {
 		last = f.trail.journal.Synced()

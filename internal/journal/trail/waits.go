@@ -5,10 +5,13 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // waits holds the waiters for records, sorted by seq. The zero value is empty.
 type waits struct {
+	reached atomic.Uint64 // the last record that the follower has passed on; MaxUint64 after its end
+
 	mu    sync.Mutex // guards the fields below
 	all   list.List  // its values are *waiter
 	ended bool
@@ -33,11 +36,18 @@ func (p *Pace) Await(ctx context.Context, seq uint64) error {
 	}
 }
 
+// Position returns the last record that the follower has passed on, as of its last chunk. After the follower's end it is
+// math.MaxUint64: nothing is left to pass on.
+func (w *waits) Position() uint64 { return w.reached.Load() }
+
 // Reached ends the waits for records up to seq. The follower calls it after each look, even without new records,
 // because a caller may have begun to wait just before.
 func (w *waits) Reached(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.ended {
+		w.reached.Store(seq)
+	}
 	w.endUpTo(seq)
 }
 
@@ -46,6 +56,7 @@ func (w *waits) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
+	w.reached.Store(math.MaxUint64)
 	w.endUpTo(math.MaxUint64)
 }
 
