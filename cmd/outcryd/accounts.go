@@ -19,6 +19,7 @@ func (s *server) newFollower(after uint64) (*trail.Follower[exchange.KeptEvent],
 	if err != nil {
 		return nil, err
 	}
+	s.followers = append(s.followers, records)
 	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
 	return records, nil
 }

@@ -59,6 +59,7 @@ type server struct {
 	binance         *binance.Door
 	doors           doors
 	feed            *market.Feed
+	followers       []door.Follower // of the journal: view and feed
 	view            *accounts.View  // serves what accounts ask about themselves
 	marks           health.LagMarks // when the journal's records were synced
 	health          *health.Watch   // watches the health of the exchange; nil without feed
@@ -289,7 +290,7 @@ func (s *server) startSessions() error {
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
 		IdleTimeout:    now.IdleTimeout, FrameTimeout: now.FrameTimeout, WriteTimeout: now.WriteTimeout,
-		TLS: s.guards.tls(), Tokens: s.guards.tokens, View: s.view,
+		TLS: s.guards.tls(), Tokens: s.guards.tokens, View: s.view, Followers: s.followers,
 		Log: s.log, Metrics: s.metrics.sessions,
 	})
 	s.sessions.SetRates(now.RateConnection, now.RateAccount)

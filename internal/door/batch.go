@@ -142,7 +142,7 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	}
 	b.results = b.results[:len(b.commands)]
 	if len(b.commands) > 0 {
-		if mark, err = s.executeAll(ctx, b.commands, b.results); err != nil {
+		if mark, err = s.executeAll(ctx, b.judge.caller, b.commands, b.results); err != nil {
 			return mark, err
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Server) split(b *batch) *batch {
 	rest := s.takeBatch(b.codec)
 	rest.messages = append(rest.messages[:0], b.messages[first:b.frames]...)
 	rest.commands = append(rest.commands, b.commands[commands:]...)
-	rest.frames, rest.cost = b.frames-first, b.cost
+	rest.judge, rest.frames, rest.cost = b.judge, b.frames-first, b.cost
 	clear(b.messages[first:b.frames]) // these messages now belong to rest
 	clear(b.commands[commands:])
 	b.frames, b.commands = first, b.commands[:commands]

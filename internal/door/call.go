@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"outcry/internal/engine"
@@ -66,6 +67,9 @@ func (s *Server) Call(
 		w = new(called)
 	}
 	p.admit(caller, w)
+	if len(w.commands) > 0 {
+		_, _ = caller.waitForFollowers(ctx, w.commands, math.MaxInt64, unchecked)
+	}
 	if !p.enter(caller, w.commands) {
 		s.putCalled(w)
 		return p, ErrBusy
@@ -75,7 +79,7 @@ func (s *Server) Call(
 	}
 	w.results = w.results[:len(w.commands)]
 	if len(w.commands) > 0 {
-		if p.mark, err = s.executeAll(ctx, w.commands, w.results); err != nil {
+		if p.mark, err = s.executeAll(ctx, caller, w.commands, w.results); err != nil {
 			p.slot.giveBack()
 			return p, err // w is not reused: the exchange may still write to it
 		}

@@ -26,6 +26,9 @@ type Caller struct {
 	names     exchange.Names // names in its last frames
 	sent      allowance      // what the connection has used of its rate
 	rate      int64          // the rate that sent was computed with
+	own       charge         // what the connection has made the followers do
+	unpaid    int64          // the part of it that is not yet in the charge of its payer
+	payer     uint64         // key of the token or account that was charged last
 }
 
 // errNoOrigin is a bug of the calling transport: a caller from Request sent an order that is to be canceled
@@ -130,12 +133,26 @@ func (c *Caller) endOrders() {
 }
 
 // SlowDown counts requests toward the connection's rate, and waits for as long as the connection should not
-// be read (Over). It returns early when ctx ends or the server shuts down.
+// be read: it is over its rate (Over), or followers of the journal have too much of its work still to do. It returns
+// early when ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
-	if c.Over(requests) > 0 {
-		_ = c.waitForRate(ctx, func() error { return nil })
-	}
+	_, _ = c.slowDown(ctx, requests, unchecked)
 }
+
+// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. waited
+// reports whether it has waited.
+func (c *Caller) slowDown(ctx context.Context, requests int, check func() error) (waited bool, err error) {
+	if waited = c.Over(requests) > 0; waited {
+		if err := c.waitForRate(ctx, check); err != nil {
+			return true, err
+		}
+	}
+	lagged, err := c.waitForFollowers(ctx, nil, lagMax, check)
+	return waited || lagged, err
+}
+
+// unchecked is the check of a caller without one.
+func unchecked() error { return nil }
 
 // Over counts requests toward the connection's rate. It returns how long the connection should not be read, 0
 // if it is within its rate. The result is at most slowMax, a minute.

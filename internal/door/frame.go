@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"outcry/internal/auth"
@@ -12,11 +13,13 @@ import (
 
 // Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
 // it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
-// reservation. The error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
+// reservation. A large frame of a token that is above its share of the followers' work waits until it is not. The error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil
 	}
+	sender := Caller{server: s, grant: auth.GrantOf(ctx)}
+	_, _ = sender.waitForFollowers(ctx, nil, lagMax, unchecked)
 	patience := s.limits.Load().FrameTimeout
 	held, err := s.arriving.wait(ctx, 2*frameBytes, patience)
 	if errors.Is(err, errNoMemory) {
@@ -78,6 +81,9 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 
 // answer executes the frame of a batch, releases the batch, and returns once the reply is durable.
 func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
+	if len(b.commands) > 0 && b.bytes <= smallFrameMax && !b.large { // a larger frame holds memory that others may need
+		_, _ = b.sender.waitForFollowers(ctx, b.commands, math.MaxInt64, unchecked)
+	}
 	var slot slot
 	if !slot.acquire(s, b.commands) {
 		s.discard(b)

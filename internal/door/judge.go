@@ -19,11 +19,13 @@ type judge struct {
 	caller *Caller
 	rate   int64     // commands per second of an account, 0 for no limit
 	now    time.Time // when the batch arrived; set only if there is a rate
+	lagged bool      // the caller, or another client, may be above its share of the followers' work
 }
 
 // judge returns the judge of a batch or Call that arrives now.
 func (c *Caller) judge() judge {
-	j := judge{caller: c, rate: c.server.accountRate.Load()}
+	j := judge{caller: c, rate: c.server.accountRate.Load(),
+		lagged: c.own.sum > lagMax || c.server.payers.over.Load() > 0}
 	if j.rate > 0 {
 		j.now = time.Now()
 	}
@@ -42,6 +44,11 @@ func (j *judge) admit(c *engine.Request) (refusal exchange.Refusal) {
 	}
 	if j.rate > 0 {
 		if refusal = j.pace(c); refusal.Reason != exchange.OK {
+			return refusal
+		}
+	}
+	if j.lagged && c.Kind == exchange.PlaceOrder {
+		if refusal = j.lags(c); refusal.Reason != exchange.OK {
 			return refusal
 		}
 	}

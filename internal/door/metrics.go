@@ -27,6 +27,7 @@ const (
 	limitWriteTime
 	limitRateConnection
 	limitRateAccount
+	limitFollowers
 	limitHTTPConnections
 	// The limits below belong to the exchange; a command that exceeds one is rejected.
 	limitSymbols
@@ -51,6 +52,7 @@ var limitNames = [limits]string{
 	limitWriteTime:       "write_timeout",
 	limitRateConnection:  "rate_connection",
 	limitRateAccount:     "rate_account",
+	limitFollowers:       "followers",
 	limitHTTPConnections: "http_connections",
 	limitSymbols:         "symbols",
 	limitFills:           "fills",
@@ -177,6 +179,7 @@ func NewMetrics() *Metrics {
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
 			Help: "How often a client ran into a limit. frame: too large. length_line: not a length. " +
 				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
+				"followers: it waits, or an order is refused, as followers of the journal lag because of it. " +
 				"memory, reply: once for each reply with queries that are not answered, or frame that is not accepted. " +
 				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
 		handshakeFailures: newCounter("outcry_tls_handshake_failures_total",

@@ -37,6 +37,8 @@ type Options struct {
 	Tokens *auth.Tokens // the tokens that clients must present; nil if none is required
 
 	View View // answers queries about accounts; nil rejects these queries
+	// Followers are those of the journal that clients wait for. Who gives them too much work is slowed down.
+	Followers []Follower
 
 	Log     *slog.Logger // one line for each connection in trouble, none for orders; nil for no log
 	Metrics *Metrics     // nil for metrics that are not exported

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"time"
 )
@@ -79,10 +80,11 @@ func (c *session) read() (reason string) {
 			}
 			b = rest
 		}
-		if c.caller.Over(asked) > 0 {
-			if err := c.caller.waitForRate(c.ctx, c.checkPeer); err != nil {
-				return c.explain(err)
-			}
+		waited, err := c.caller.slowDown(c.ctx, asked, c.checkPeer)
+		if err != nil {
+			return c.explain(err)
+		}
+		if waited {
 			c.clock.restart() // the client was not read, so could not meet its deadlines
 		}
 	}
@@ -153,6 +155,9 @@ func (c *session) checkPeer() error {
 // execute executes a batch, and answers it or hands it to answerLate. It returns false if the exchange has
 // failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
+	if len(b.commands) > 0 && !b.large { // a large batch holds memory that others may need
+		_, _ = c.caller.waitForFollowers(c.ctx, b.commands, math.MaxInt64, c.checkPeer)
+	}
 	mark, err := c.server.execute(c.ctx, b)
 	b.watch.Lap() // the exchange measures the stages that end here
 	if err != nil {

@@ -35,6 +35,7 @@ type Server struct {
 	connectionRate atomic.Int64 // commands per second of a connection, 0 for no limit (SetRates)
 	accountRate    atomic.Int64
 	accounts       *accountRates
+	payers         *payers
 
 	ctx       context.Context // context of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
@@ -58,7 +59,7 @@ type Server struct {
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
 	s := &Server{exchange: x, options: o, sessions: make(map[connection]struct{}), bearers: make(map[string]int),
-		accounts: newAccountRates()}
+		accounts: newAccountRates(), payers: newPayers(o.Followers)}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout,
 		WriteTimeout: o.WriteTimeout})
 	eighth := int64(o.MemoryMax / 8)
