@@ -1,0 +1,462 @@
+package door
+
+import (
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+)
+
+// follower is a Follower that has done and may see what a test says.
+type follower struct {
+	mu       sync.Mutex
+	position uint64
+	visible  uint64
+	changed  chan struct{}
+}
+
+// newFollower returns a follower that may see all records and has done none.
+func newFollower() *follower { return &follower{visible: math.MaxUint64, changed: make(chan struct{})} }
+
+func (f *follower) Position() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.position
+}
+
+func (f *follower) Visible() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.visible
+}
+
+func (f *follower) Await(ctx context.Context, seq uint64) error {
+	for {
+		f.mu.Lock()
+		done, changed := f.position >= seq, f.changed
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reach sets the last record that the follower has done. math.MaxUint64 means that it has ended.
+func (f *follower) reach(seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.position = seq
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// see sets the last record that the follower may see.
+func (f *follower) see(seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.visible = seq
+}
+
+// requireNothingTaken requires that no frame or request has a place or memory.
+func requireNothingTaken(t *testing.T, s *Server) {
+	t.Helper()
+	requireNothingHeld(t, s)
+	require.True(t, s.answering.TryAcquire(answersMax))
+	s.answering.Release(answersMax)
+}
+
+// A connection above its share is not read until the followers have done enough. It holds nothing meanwhile, and others
+// are served.
+func TestAConnectionAboveItsShareIsNotRead(t *testing.T) {
+	for name, memory := range map[string]int{"small frames": 0, "large frames": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, x, slow, fast := newPipes(), newFake(), newFollower(), newFollower()
+				x.work = lagShare / 2
+				s := start(t, p, x, Options{Followers: []Follower{fast, slow}, BatchFramesMax: 1, BatchMemoryMax: memory,
+					IdleTimeout: time.Second, FrameTimeout: time.Second})
+				c, other := connect(t, p), connect(t, p)
+				fast.reach(1 << 40)
+				go c.send(strings.Repeat(ordering("1", 1), 5), query(1))
+				read := func(frames int) {
+					for range frames {
+						require.Contains(t, c.reply(), anOpened)
+					}
+					synctest.Wait()
+					requireNothingTaken(t, s)
+				}
+				read(3)
+				require.Equal(t, 9, x.executed())
+				for _, frame := range []string{opening(7), ordering("2", 1)} { // the registrar and a shard
+					other.send(frame)
+					require.NotContains(t, other.reply(), "error")
+				}
+				time.Sleep(time.Minute + slowCheckEvery/2)
+				slow.reach(1)
+				synctest.Wait()
+				require.Equal(t, 13, x.executed(), "half of the share must be free again")
+				slow.reach(4)
+				read(2)
+				require.Equal(t, 19, x.executed())
+				slow.reach(1 << 40)
+				require.Equal(t, answer(1), c.reply(), "the wait does not count toward IdleTimeout or FrameTimeout")
+				require.Equal(t, 2.0, s.hits(limitFollowers))
+			})
+		})
+	}
+}
+
+// Above the second bound orders are rejected at once. What else a client sends waits, and so does an order with a ref,
+// which may be a repetition.
+func TestOrdersAboveTheSecondBoundAreRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagMax + 1
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		c := enter(t, s, nil)
+		require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+		require.Equal(t, exchange.RateExceeded, call(t, s, c, place1("1"))[0].Reason)
+		repeated := place1("1")
+		repeated.Ref = "r"
+		cancel, amend := query1("1", 1), query1("1", 1)
+		cancel.Kind, amend.Kind = exchange.CancelOrder, exchange.AmendOrder
+		done := make(chan []Outcome)
+		go func() { done <- call(t, s, c, place1("1"), repeated, cancel, amend, query1("1", 1)) }()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, x.executed())
+		requireNothingTaken(t, s)
+		x.set(func() { x.work = 0 })
+		f.reach(1)
+		outcomes := <-done
+		require.Equal(t, 5, x.executed())
+		require.True(t, x.commands[1].Repeat)
+		require.Equal(t, exchange.RateExceeded, outcomes[0].Reason)
+		require.Equal(t, "account views and market data do not have 1048577 records, fills and cancels of this client yet, "+
+			"and the limit is 1048576; try again later; cancel and query still work", outcomes[0].Refusal.Text)
+		for _, o := range outcomes[1:] {
+			require.Equal(t, exchange.OK, o.Reason)
+		}
+		require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+	})
+}
+
+// The same over a connection of XML.
+func TestAConnectionAboveTheSecondBoundIsReadOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x, f := newPipes(), newFake(), newFollower()
+		x.work = lagMax + 1
+		s := start(t, p, x, Options{Followers: []Follower{f}, BatchFramesMax: 1})
+		c := connect(t, p)
+		order := frame(`<transactions id="1">` + anOrder + `</transactions>`)
+		go c.send(order, order, order, query(1))
+		require.Contains(t, c.reply(), anOpened)
+		for range 2 {
+			require.Contains(t, c.reply(), "do not have 1048577 records")
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, x.executed())
+		requireNothingTaken(t, s)
+		f.reach(1)
+		require.Equal(t, answer(1), c.reply())
+	})
+}
+
+// What a follower may not see yet is no lag: with --ack postgres while Postgres is away, or during a slow sync, no client
+// waits because of it.
+func TestWhatAFollowerMayNotSeeIsNoLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagTogether
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		c := enter(t, s, nil)
+		f.see(0)
+		for range 2 * lagMax / lagTogether {
+			require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+		}
+		require.Zero(t, s.hits(limitFollowers))
+		f.see(math.MaxUint64)
+		require.Equal(t, exchange.RateExceeded, call(t, s, c, place1("1"))[0].Reason)
+		f.reach(uint64(x.executed()))
+		require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+	})
+}
+
+// A follower that ends lets all clients go, and slows none afterwards.
+func TestAnEndedFollowerSlowsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagMax
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		c := enter(t, s, nil)
+		call(t, s, c, place1("1"))
+		done := make(chan []Outcome)
+		go func() { done <- call(t, s, c, place1("1")) }()
+		synctest.Wait()
+		require.Equal(t, 1, x.executed())
+		f.reach(math.MaxUint64)
+		require.Equal(t, exchange.OK, (<-done)[0].Reason)
+		for range 10 {
+			require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+		}
+		require.Equal(t, 1.0, s.hits(limitFollowers))
+	})
+}
+
+// Connections of one token, each within its share, are slowed down together, and so are requests with the token. Other
+// tokens are not. The same holds for accounts, if tokens are not required.
+func TestManyConnectionsShareABound(t *testing.T) {
+	keys := newKeyring(t)
+	token, _ := keys.add("account:1", time.Time{})
+	other, _ := keys.add("account:2", time.Time{})
+	grants := make([]*auth.Grant, 2)
+	for i, token := range []string{token, other} {
+		var err error
+		grants[i], err = keys.tokens.Check(token)
+		require.NoError(t, err)
+	}
+	for name, o := range map[string]Options{"tokens": {Tokens: keys.tokens}, "accounts": {}} {
+		t.Run(name, func(t *testing.T) {
+			grant := grants
+			if o.Tokens == nil {
+				grant = make([]*auth.Grant, 2)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				x, f := newFake(), newFollower()
+				o.Followers = []Follower{f}
+				x.work = lagShare
+				s := callable(t, x, o)
+				for range lagTogether/lagShare + 1 {
+					require.Equal(t, exchange.OK, call(t, s, enter(t, s, grant[0]), place1("1"))[0].Reason)
+				}
+				ordered := x.executed()
+				x.set(func() { x.work = 0 })
+				var waiting sync.WaitGroup
+				late := enter(t, s, grant[0])
+				late.payer = late.keyOf("1") // it has sent chargeStep orders
+				waiting.Go(func() { call(t, s, late, query1("1", 1)) })
+				waiting.Go(func() { call(t, s, s.Request(grant[0]), query1("1", 1)) })
+				waiting.Go(func() {
+					_, err := ask(s, auth.WithGrant(background, grant[0]), []byte(`<transactions id="1"><query id="1"/></transactions>`))
+					require.NoError(t, err)
+				})
+				if grant[0] != nil {
+					waiting.Go(func() {
+						release, err := s.Admit(auth.WithGrant(background, grant[0]), smallFrameMax+1)
+						require.NoError(t, err)
+						release()
+					})
+				}
+				time.Sleep(time.Minute + slowCheckEvery/2)
+				require.Equal(t, ordered, x.executed())
+				requireNothingTaken(t, s)
+				call(t, s, enter(t, s, grant[1]), place1("2"))
+				call(t, s, s.Request(grant[1]), place1("2"))
+				require.Equal(t, ordered+2, x.executed())
+				f.reach(uint64(ordered))
+				waiting.Wait()
+				require.Equal(t, ordered+5, x.executed())
+				require.Zero(t, s.payers.over.Load())
+			})
+		})
+	}
+}
+
+// Requests of an account are charged although they have no connection, and a cancel-all to the client that sent it.
+func TestRequestsAndCancelAllsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagTogether + 1
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		all := engine.Request{Command: exchange.Command{Kind: exchange.CancelAll, Account: "1"}}
+		call(t, s, s.Request(nil), all)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			call(t, s, s.Request(nil), all)
+		}()
+		synctest.Wait()
+		require.Equal(t, 1, x.executed())
+		call(t, s, s.Request(nil), place1("2"))
+		require.Equal(t, 2, x.executed())
+		f.reach(1)
+		<-done
+	})
+}
+
+// A wait ends with the caller's context and with the server. What was received is then still executed.
+func TestAWaitForFollowersEnds(t *testing.T) {
+	for name, end := range map[string]func(s *Server, cancel func()){
+		"stop": func(s *Server, _ func()) { s.drain() },
+		"end":  func(_ *Server, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newFake()
+				x.work = lagShare + 1
+				s := callable(t, x, Options{Followers: []Follower{newFollower()}})
+				c := enter(t, s, nil)
+				call(t, s, c, place1("1"))
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				var slowed sync.WaitGroup
+				slowed.Go(func() { c.SlowDown(ctx, 1) })
+				slowed.Go(func() {
+					p, err := s.Call(ctx, c, []engine.Request{query1("1", 1)}, make([]Outcome, 1))
+					require.NoError(t, err)
+					require.NoError(t, p.Wait(background))
+				})
+				synctest.Wait()
+				begun := time.Now()
+				end(s, cancel)
+				slowed.Wait()
+				require.Zero(t, time.Since(begun))
+			})
+		})
+	}
+}
+
+// A connection that waits for followers ends with its client, with its token and with the server.
+func TestAConnectionThatWaitsForFollowersEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, k, x := newPipes(), newKeyring(t), newFake()
+		x.work = lagShare + 1
+		token, id := k.add("account:1", time.Time{})
+		stays, _ := k.add("account:1", time.Time{})
+		s := New(x, Options{Tokens: k.tokens, Followers: []Follower{newFollower()}})
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(p, xmlCodec) }()
+		begin := func(token string) *client {
+			c := connect(t, p)
+			c.send(authFrame(token))
+			require.Equal(t, taken, c.reply())
+			c.send(ordering("1", 1))
+			require.Contains(t, c.reply(), anOpened)
+			return c
+		}
+		revoked, stopped := begin(token), begin(stays)
+		synctest.Wait()
+		k.revoke(id)
+		require.Contains(t, revoked.reply(), "revoked")
+		go func() { _, _ = io.Copy(io.Discard, stopped) }() // a pipe has no buffer
+		begun := time.Now()
+		require.NoError(t, s.Shutdown(t.Context()))
+		require.NoError(t, <-served)
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+	})
+	// Only a TCP connection shows that its client is gone.
+	l, x := listen(t), newFake()
+	x.work = lagShare + 1
+	start(t, l, x, Options{Followers: []Follower{newFollower()}})
+	c := dial(t, l)
+	c.send(frame(`<session cancel="disconnect"/>`), frame(`<transactions id="1">`+anOrder+`</transactions>`))
+	c.reply()
+	require.Contains(t, c.reply(), anOpened)
+	c.Close()
+	eventually(t, func() bool { return len(x.endedOf()) == 1 })
+}
+
+// Charges of payers without work are dropped, and there are only so many.
+func TestChargesOfPayersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollower()
+		p := newPayers([]Follower{f})
+		for i := range uint64(payersMax + 10) {
+			p.add(i, i+1, 1)
+		}
+		require.Len(t, p.charges, payersMax)
+		require.EqualValues(t, 10, p.others.sum)
+		f.reach(payersMax / 2)
+		time.Sleep(paceSweepEvery + 1)
+		p.add(payersMax+20, payersMax+20, 1)
+		require.Len(t, p.charges, payersMax/2+1)
+	})
+}
+
+// A charge is counted in few parts, and is never too small for long: it is exact once the newest record of a part is
+// visible, and nothing is left once all is done.
+func TestAChargeIsCountedInParts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var c charge
+		f := newFollower()
+		seq, sum := uint64(0), int64(0)
+		var all []owed
+		for range random.IntN(300) {
+			seq += 1 + random.Uint64N(3)
+			work := 1 + random.Int64N(lagShare/20)
+			c.add(seq, work, lagShare)
+			all, sum = append(all, owed{seq, work}), sum+work
+			require.LessOrEqual(t, len(c.owed), owedMax)
+			require.Equal(t, sum, c.sum)
+		}
+		f.see(seq / 2)
+		visible := int64(0)
+		for _, o := range all {
+			if o.seq <= seq/2 {
+				visible += o.work
+			}
+		}
+		require.LessOrEqual(t, c.lag([]Follower{f}).work, visible)
+		f.see(seq)
+		require.Equal(t, sum, c.lag([]Follower{f}).work)
+		if l := c.lag([]Follower{f}).within(&c, lagShare); l.work > lagShare {
+			f.reach(l.until)
+			require.LessOrEqual(t, c.lag([]Follower{f}).work, int64(lagShare/2))
+		}
+		f.reach(seq)
+		require.Zero(t, c.lag([]Follower{f}))
+		require.Zero(t, c.sum)
+		require.Empty(t, c.owed)
+	}
+}
+
+// Charging a connection whose work the followers have done makes no garbage.
+func TestChargingMakesNoGarbage(t *testing.T) {
+	f := newFollower()
+	s := callable(t, newFake(), Options{Followers: []Follower{f}})
+	c := enter(t, s, nil)
+	commands, results, seq := []engine.Request{place1("1")}, make([]exchange.Result, 1), uint64(0)
+	one := func() {
+		seq++
+		results[0].Work, results[0].Seq = 1, seq
+		c.charge(commands, results)
+		if l := c.lag(commands); l.slowest != nil || c.judge().lagged {
+			t.Error("it lags")
+		}
+		f.position = seq
+	}
+	one()
+	require.Zero(t, testing.AllocsPerRun(10*lagShare, one))
+}
+
+func BenchmarkCharge(b *testing.B) {
+	f := newFollower()
+	s := New(newFake(), Options{Followers: []Follower{f}})
+	c, err := s.Enter("client", nil, func() {})
+	require.NoError(b, err)
+	commands, results, seq := []engine.Request{place1("1")}, make([]exchange.Result, 1), uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		seq++
+		results[0].Work, results[0].Seq = 1, seq
+		c.charge(commands, results)
+		_ = c.lag(commands)
+		f.position = seq
+	}
+}
