@@ -18,7 +18,17 @@ func (m *market) wrote(c exchange.Command) (r exchange.Result, records uint64) {
 	return results[0], m.journal.Appended() - before
 }
 
+// work returns the work of the journal's records, beginning with record first.
+func (m *market) work(first uint64) (work uint32) {
+	m.t.Helper()
+	for _, e := range m.events(first) {
+		work += uint32(e.Work())
+	}
+	return work
+}
+
 // TestAResultSaysWhichRecordWasTheCommands: Result.Seq is the last record of the command, or 0 if it appended none.
+// Result.Work is that of the command's records.
 func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 	m := inParts(t, Options{})
 	first, again := named("r", sell("A", 1, 5)), cancelAfter("1", 60)
@@ -54,6 +64,7 @@ func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 		{"a cancel of all", exchange.Command{Kind: exchange.CancelAll, Account: "2"}, 1},
 		{"a view", exchange.Command{Kind: exchange.ShowAccount, Account: "2"}, 0},
 	} {
+		first := m.journal.Appended() + 1
 		r, records := m.wrote(test.command)
 		require.Equal(t, test.records, records, "%s: %+v", test.name, r)
 		want := uint64(0)
@@ -61,7 +72,36 @@ func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 			want = m.journal.Appended()
 		}
 		require.Equal(t, want, r.Seq, test.name)
+		require.Equal(t, m.work(first), r.Work, test.name)
 	}
+}
+
+// TestWorkOfOthersIsNoCommands: a command has no part in what finishes another client's order, in what operators do, or
+// in cancels after a disconnect.
+func TestWorkOfOthersIsNoCommands(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 7 {
+		m.do(sell("A", 1, 5))
+	}
+	first := m.journal.Appended() + 1
+	r, records := m.wrote(buy("A", 7, 5))
+	require.EqualValues(t, 4, records)
+	require.EqualValues(t, 4+7, r.Work)
+	again := m.after(first, true)
+	d, _ := again.shards.Load(exchange.Symbol("A"))
+	require.NotZero(t, d.(*shard).book.Unfinished())
+	again.freeDisk()
+	r, records = again.wrote(sell("A", 1, 9))
+	require.EqualValues(t, 4, records, "three parts of the order of before, and the new order")
+	require.EqualValues(t, 1, r.Work)
+
+	m.halt("A", "")
+	m.resume("A")
+	m.cancelAll("2", "")
+	r, _ = m.wrote(queryOf(1))
+	require.Zero(t, r.Work)
+	r, _ = m.wrote(sell("A", 1, 9))
+	require.EqualValues(t, 1, r.Work)
 }
 
 // amended returns an amend of a sell of account 2 to a new total and limit. 0 leaves either unchanged.

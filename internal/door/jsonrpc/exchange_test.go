@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ type server struct {
 	http     string // address
 	data     string // directory of journal and tokens
 	sessions *door.Server
+	gate     atomic.Uint64 // the views pass on no later records
 	figures  *prometheus.Registry
 	tokens   map[string]string              // by scope; nil if no token is required
 	grant    func(token string) *auth.Grant // returns the grant of a token
@@ -59,6 +61,7 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	s := &server{t: t, data: t.TempDir(), figures: prometheus.NewRegistry()}
+	s.gate.Store(math.MaxUint64)
 	tokens := s.newTokens(scopes, log)
 	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
@@ -75,16 +78,18 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	x := engine.New(engine.Options{Journal: j, State: exchange.NewState(), Projection: tables.projector,
 		History: tables.History, Trail: events})
 	t.Cleanup(x.Close)
-	view, feed := newViews(t, events, x, tables, log)
+	view, feed, followers := s.newViews(events, x, tables, log)
 	parts.Go(func() { view.Run(running) })
 	parts.Go(func() { feed.Run(running) })
 	if tokens != nil {
 		parts.Go(func() { tokens.Run(running) })
 	}
 
-	s.sessions = door.New(x, door.Options{IdleTimeout: idle, Tokens: tokens, View: view, Log: log})
+	doors := door.NewMetrics()
+	s.sessions = door.New(x, door.Options{IdleTimeout: idle, Tokens: tokens, View: view, Followers: followers, Log: log,
+		Metrics: doors})
 	m := websocket.NewMetrics()
-	s.figures.MustRegister(m)
+	s.figures.MustRegister(m, doors)
 	sockets := websocket.NewServer(websocket.Options{IdleTimeout: func() time.Duration { return idle }, Log: log,
 		Metrics: m})
 	nothing := func() {}
@@ -153,20 +158,30 @@ func newTables(
 	return tables{history, projector}
 }
 
-// newViews returns the views of a new journal, which the caller runs.
-func newViews(t *testing.T, events *trail.Trail[exchange.KeptEvent], x *engine.Engine, from tables, log *slog.Logger) (
-	*accounts.View, *market.Feed,
-) {
-	t.Helper()
+// gated is a follower of the server's sessions. It may see all durable records, although the gate holds it back.
+type gated struct {
+	*trail.Follower[exchange.KeptEvent]
+	visible func() uint64
+}
+
+func (g gated) Visible() uint64 { return g.visible() }
+
+// newViews returns the views of a new journal, which the caller runs, and their followers.
+func (s *server) newViews(
+	events *trail.Trail[exchange.KeptEvent], x *engine.Engine, from tables, log *slog.Logger,
+) (view *accounts.View, feed *market.Feed, followers []door.Follower) {
+	s.t.Helper()
 	follow := func() *trail.Follower[exchange.KeptEvent] {
-		f, err := events.Follow(trail.FollowOptions{HoldMax: math.MaxUint64, Limit: x.DurableSeq})
-		require.NoError(t, err)
+		f, err := events.Follow(trail.FollowOptions{HoldMax: math.MaxUint64,
+			Limit: func() uint64 { return min(x.DurableSeq(), s.gate.Load()) }})
+		require.NoError(s.t, err)
+		followers = append(followers, gated{f, x.DurableSeq})
 		return f
 	}
-	view := accounts.NewView(accounts.Options{Records: follow(), Fills: from.Fills, Log: log}, &exchange.Snapshot{})
-	feed := market.NewFeed(market.Options{Records: follow(), Log: log, Candles: from.Candles,
+	view = accounts.NewView(accounts.Options{Records: follow(), Fills: from.Fills, Log: log}, &exchange.Snapshot{})
+	feed = market.NewFeed(market.Options{Records: follow(), Log: log, Candles: from.Candles,
 		Stored: from.projector.Applied}, &market.Snapshot{})
-	return view, feed
+	return view, feed, followers
 }
 
 // serve serves HTTP until the test ends.

@@ -234,10 +234,12 @@ func TestNothingIsPassedOnBeforeItMayBeSeen(t *testing.T) {
 	}
 	take(t, f, 1, 1)
 	take(t, limited, 1, 1)
+	require.Equal(t, [2]uint64{1, 1}, [2]uint64{f.Visible(), limited.Visible()})
 	<-synced
 	require.NoError(t, j.Wait(t.Context(), 2))
 	take(t, f, 2, 2)
 	take(t, limited, 2, 1)
+	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.Visible(), limited.Visible()})
 	limit = 2
 	take(t, limited, 2, 2)
 	go func() {
@@ -247,6 +249,25 @@ func TestNothingIsPassedOnBeforeItMayBeSeen(t *testing.T) {
 	f.Close()
 	limited.Close()
 	require.NoError(t, j.Close())
+}
+
+// TestPositionOfAFollower: it is that of the last chunk, and nothing is left to pass on after the end.
+func TestPositionOfAFollower(t *testing.T) {
+	j := openJournal(t)
+	all := New(j, itemOptions(100))
+	appendItems(t, j, 1, 3, all)
+	f := follow(t, all, FollowOptions{After: 2})
+	require.EqualValues(t, 2, f.Position())
+	appendItems(t, j, 4, 10, all)
+	chunk := func() error { return f.Chunk(func(uint64, *item) error { return nil }) }
+	require.NoError(t, f.Step(t.Context(), Loop{Chunk: chunk}))
+	require.EqualValues(t, 10, f.Position())
+	f.End()
+	require.EqualValues(t, uint64(math.MaxUint64), f.Position())
+	appendItems(t, j, 11, 11, all)
+	require.NoError(t, f.Step(t.Context(), Loop{Chunk: chunk}))
+	require.EqualValues(t, uint64(math.MaxUint64), f.Position())
+	f.Close()
 }
 
 // TestARecordThatWasRefusedIsNotPassedOn: once the trail is abandoned, followers read what the journal has instead.
