@@ -177,8 +177,8 @@ func TestAConnectionAboveTheSecondBoundIsReadOn(t *testing.T) {
 	})
 }
 
-// What a follower may not see yet is no lag: with --ack postgres while Postgres is away, or during a slow sync, no client
-// waits because of it.
+// What a follower may not see yet is no lag: with --ack postgres while Postgres is away, or during a slow sync, no
+// client waits because of it.
 func TestWhatAFollowerMayNotSeeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, f := newFake(), newFollower()
@@ -252,7 +252,8 @@ func TestManyConnectionsShareABound(t *testing.T) {
 				waiting.Go(func() { call(t, s, late, query1("1", 1)) })
 				waiting.Go(func() { call(t, s, s.Request(grant[0]), query1("1", 1)) })
 				waiting.Go(func() {
-					_, err := ask(s, auth.WithGrant(background, grant[0]), []byte(`<transactions id="1"><query id="1"/></transactions>`))
+					_, err := ask(s, auth.WithGrant(background, grant[0]),
+						[]byte(`<transactions id="1"><query id="1"/></transactions>`))
 					require.NoError(t, err)
 				})
 				if grant[0] != nil {

@@ -13,7 +13,8 @@ import (
 
 // Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
 // it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
-// reservation. A large frame of a token that is above its share of the followers' work waits until it is not. The error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
+// reservation. Before that, Admit waits until the token of ctx is within its share of what followers have to do. The
+// error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil

@@ -36,8 +36,8 @@ func (p *Pace) Await(ctx context.Context, seq uint64) error {
 	}
 }
 
-// Position returns the last record that the follower has passed on, as of its last chunk. After the follower's end it is
-// math.MaxUint64: nothing is left to pass on.
+// Position returns the last record that the follower has passed on, as of its last chunk. After the follower's end it
+// is math.MaxUint64: nothing is left to pass on.
 func (w *waits) Position() uint64 { return w.reached.Load() }
 
 // Reached ends the waits for records up to seq. The follower calls it after each look, even without new records,

@@ -62,6 +62,10 @@ var bounds = []struct {
 				"{door.recallTimeout} each", "that connection is not read from; the database \"does not answer now\""},
 		{"commands a second", "`--rate-connection`, `--rate-account`", "no limit",
 			"the connection is read more slowly; orders and creates are rejected; `rate_connection`, `rate_account`"},
+		{"records, fills and cancels that the views have still to take in for a connection; for a token or account",
+			"`lagShare`, `lagTogether`", "{door.lagShare}; {door.lagTogether}",
+			"the client waits before anything is executed, whatever its protocol; above {door.lagMax} (`lagMax`) " +
+				"orders are rejected; `followers`"},
 		{"wrong tokens of one network", "`guessersMax`", "{auth.guessFree}, then one a second",
 			"answered a second later, {auth.guessersMax} at a time"},
 	}},
