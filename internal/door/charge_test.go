@@ -89,11 +89,14 @@ func TestAConnectionAboveItsShareIsNotRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, x, slow, fast := newPipes(), newFake(), newFollower(), newFollower()
 				x.work = lagShare / 2
-				s := start(t, p, x, Options{Followers: []Follower{fast, slow}, BatchFramesMax: 1, BatchMemoryMax: memory,
+				s := start(t, p, x, Options{Followers: []Follower{fast, slow, fast}, BatchFramesMax: 1, BatchMemoryMax: memory,
 					IdleTimeout: time.Second, FrameTimeout: time.Second})
 				c, other := connect(t, p), connect(t, p)
 				fast.reach(1 << 40)
-				go c.send(strings.Repeat(ordering("1", 1), 5), query(1))
+				go func() {
+					c.send(strings.Repeat(ordering("1", 1), 5))
+					c.send(query(1)) // is read from the connection after the wait
+				}()
 				read := func(frames int) {
 					for range frames {
 						require.Contains(t, c.reply(), anOpened)
@@ -108,12 +111,14 @@ func TestAConnectionAboveItsShareIsNotRead(t *testing.T) {
 					require.NotContains(t, other.reply(), "error")
 				}
 				time.Sleep(time.Minute + slowCheckEvery/2)
+				requireNothingTaken(t, s)
 				slow.reach(1)
 				synctest.Wait()
 				require.Equal(t, 13, x.executed(), "half of the share must be free again")
 				slow.reach(4)
 				read(2)
 				require.Equal(t, 19, x.executed())
+				time.Sleep(time.Minute)
 				slow.reach(1 << 40)
 				require.Equal(t, answer(1), c.reply(), "the wait does not count toward IdleTimeout or FrameTimeout")
 				require.Equal(t, 2.0, s.hits(limitFollowers))
@@ -256,13 +261,14 @@ func TestManyConnectionsShareABound(t *testing.T) {
 						[]byte(`<transactions id="1"><query id="1"/></transactions>`))
 					require.NoError(t, err)
 				})
-				if grant[0] != nil {
-					waiting.Go(func() {
-						release, err := s.Admit(auth.WithGrant(background, grant[0]), smallFrameMax+1)
-						require.NoError(t, err)
-						release()
-					})
-				}
+				var admitted time.Time
+				waiting.Go(func() {
+					release, err := s.Admit(auth.WithGrant(background, grant[0]), smallFrameMax+1)
+					require.NoError(t, err)
+					admitted = time.Now()
+					release()
+				})
+				begun := time.Now()
 				time.Sleep(time.Minute + slowCheckEvery/2)
 				require.Equal(t, ordered, x.executed())
 				requireNothingTaken(t, s)
@@ -272,6 +278,7 @@ func TestManyConnectionsShareABound(t *testing.T) {
 				f.reach(uint64(ordered))
 				waiting.Wait()
 				require.Equal(t, ordered+5, x.executed())
+				require.Equal(t, time.Minute, admitted.Sub(begun), "a large frame of a token")
 				require.Zero(t, s.payers.over.Load())
 			})
 		})
