@@ -44,7 +44,8 @@ func TestAViewThatLagsSlowsItsCause(t *testing.T) {
 	s, addr := inProcess(t, flags...)
 	require.Len(t, s.followers, 2, "the view and the feed")
 	heavy, other := dial(t, addr), dial(t, addr)
-	other.must(t, `<create><account id="1" balance="1000000"/><account id="2" balance="1000000"/><symbol sym="A"/></create>`)
+	other.must(t,
+		`<create><account id="1" balance="1000000"/><account id="2" balance="1000000"/><symbol sym="A"/></create>`)
 	const order = `<order sym="A" amount="1" limit="1"/>`
 	b := blocker{make(chan struct{})}
 	release := sync.OnceFunc(func() { close(b.released) })

@@ -278,7 +278,7 @@ func TestManyConnectionsShareABound(t *testing.T) {
 				f.reach(uint64(ordered))
 				waiting.Wait()
 				require.Equal(t, ordered+5, x.executed())
-				require.Equal(t, time.Minute, admitted.Sub(begun), "a large frame of a token")
+				require.Equal(t, grant[0] != nil, admitted.Sub(begun) >= time.Minute, "a large frame of a token")
 				require.Zero(t, s.payers.over.Load())
 			})
 		})
@@ -319,13 +319,15 @@ func TestAWaitForFollowersEnds(t *testing.T) {
 				x.work = lagShare + 1
 				s := callable(t, x, Options{Followers: []Follower{newFollower()}})
 				c := enter(t, s, nil)
+				second := enter(t, s, nil)
 				call(t, s, c, place1("1"))
+				call(t, s, second, place1("1"))
 				ctx, cancel := context.WithCancel(background)
 				defer cancel()
 				var slowed sync.WaitGroup
 				slowed.Go(func() { c.SlowDown(ctx, 1) })
 				slowed.Go(func() {
-					p, err := s.Call(ctx, c, []engine.Request{query1("1", 1)}, make([]Outcome, 1))
+					p, err := s.Call(ctx, second, []engine.Request{query1("1", 1)}, make([]Outcome, 1))
 					require.NoError(t, err)
 					require.NoError(t, p.Wait(background))
 				})
