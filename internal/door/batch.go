@@ -142,9 +142,10 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	}
 	b.results = b.results[:len(b.commands)]
 	if len(b.commands) > 0 {
-		if mark, err = s.executeAll(ctx, b.judge.caller, b.commands, b.results); err != nil {
+		if mark, err = s.executeAll(ctx, b.commands, b.results); err != nil {
 			return mark, err
 		}
+		b.judge.caller.charge(b.commands, b.results)
 	}
 	for i := range b.results {
 		switch b.results[i].Pending {

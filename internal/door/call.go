@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"outcry/internal/engine"
@@ -67,8 +66,9 @@ func (s *Server) Call(
 		w = new(called)
 	}
 	p.admit(caller, w)
-	if len(w.commands) > 0 {
-		_, _ = caller.waitForFollowers(ctx, w.commands, math.MaxInt64, unchecked)
+	if err := caller.mayExecute(ctx, w.commands); err != nil {
+		s.putCalled(w)
+		return p, err
 	}
 	if !p.enter(caller, w.commands) {
 		s.putCalled(w)
@@ -79,10 +79,11 @@ func (s *Server) Call(
 	}
 	w.results = w.results[:len(w.commands)]
 	if len(w.commands) > 0 {
-		if p.mark, err = s.executeAll(ctx, caller, w.commands, w.results); err != nil {
+		if p.mark, err = s.executeAll(ctx, w.commands, w.results); err != nil {
 			p.slot.giveBack()
 			return p, err // w is not reused: the exchange may still write to it
 		}
+		caller.charge(w.commands, w.results)
 	}
 	p.fill(w.results)
 	s.putCalled(w)

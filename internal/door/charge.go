@@ -194,7 +194,11 @@ func (p *payers) lag(key uint64) (l lag) {
 		p.look(p.pressed[0]) // so that each of them is soon looked at, even if its client sends nothing more
 	}
 	one := p.charges[key]
-	if one == nil {
+	switch {
+	case one != nil:
+	case len(p.charges) < payersMax:
+		return lag{}
+	default:
 		one = &p.others
 	}
 	return p.look(one)
@@ -317,6 +321,23 @@ func (c *Caller) waitForFollowers(
 		l = c.lag(commands)
 	}
 	return true, nil
+}
+
+// mayExecute waits, as waitForFollowers, before commands of a call or request are executed. The error says that nothing
+// may be done any more: it is ErrUnauthorized if the caller's token has ended, or ctx's.
+func (c *Caller) mayExecute(ctx context.Context, commands []engine.Request) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	waited, _ := c.waitForFollowers(ctx, commands, math.MaxInt64, unchecked)
+	switch {
+	case !waited:
+	case ctx.Err() != nil:
+		return fmt.Errorf("session: wait for followers of the journal: %w", ctx.Err())
+	case !c.server.accepts(c.grant):
+		return ErrUnauthorized
+	}
+	return nil
 }
 
 // lags returns a refusal of an order if its sender is above lagMax, else the zero value. An order with a ref is passed

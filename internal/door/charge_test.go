@@ -191,8 +191,14 @@ func TestWhatAFollowerMayNotSeeIsNoLag(t *testing.T) {
 		s := callable(t, x, Options{Followers: []Follower{f}})
 		c := enter(t, s, nil)
 		f.see(0)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
 		for range 2 * lagMax / lagTogether {
-			require.Equal(t, exchange.OK, call(t, s, c, place1("1"))[0].Reason)
+			outcomes := make([]Outcome, 1)
+			p, err := s.Call(ctx, c, []engine.Request{place1("1")}, outcomes)
+			require.NoError(t, err)
+			require.NoError(t, p.Wait(ctx))
+			require.Equal(t, exchange.OK, outcomes[0].Reason)
 		}
 		require.Zero(t, s.hits(limitFollowers))
 		f.see(math.MaxUint64)
@@ -328,6 +334,10 @@ func TestAWaitForFollowersEnds(t *testing.T) {
 				slowed.Go(func() { c.SlowDown(ctx, 1) })
 				slowed.Go(func() {
 					p, err := s.Call(ctx, second, []engine.Request{query1("1", 1)}, make([]Outcome, 1))
+					if name == "end" {
+						require.ErrorIs(t, err, context.Canceled)
+						return
+					}
 					require.NoError(t, err)
 					require.NoError(t, p.Wait(background))
 				})
@@ -336,6 +346,7 @@ func TestAWaitForFollowersEnds(t *testing.T) {
 				end(s, cancel)
 				slowed.Wait()
 				require.Zero(t, time.Since(begun))
+				require.Equal(t, name == "stop", x.executed() == 3)
 			})
 		})
 	}
@@ -379,6 +390,32 @@ func TestAConnectionThatWaitsForFollowersEnds(t *testing.T) {
 	require.Contains(t, c.reply(), anOpened)
 	c.Close()
 	eventually(t, func() bool { return len(x.endedOf()) == 1 })
+}
+
+// What waits is not executed once its token has ended.
+func TestATokenThatEndsDuringAWaitDoesNothing(t *testing.T) {
+	k := newKeyring(t)
+	token, id := k.add("account:1", time.Time{})
+	grant, err := k.tokens.Check(token)
+	require.NoError(t, err)
+	x := newFake()
+	x.work = lagTogether + 1
+	s := callable(t, x, Options{Tokens: k.tokens, Followers: []Follower{newFollower()}})
+	call(t, s, s.Request(grant), place1("1"))
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		_, err := s.Call(background, s.Request(grant), []engine.Request{query1("1", 1)}, make([]Outcome, 1))
+		require.ErrorIs(t, err, ErrUnauthorized)
+	})
+	waiting.Go(func() {
+		reply, err := ask(s, auth.WithGrant(background, grant), []byte(`<transactions id="1"><query id="1"/></transactions>`))
+		require.NoError(t, err)
+		require.Equal(t, errorReply(textTokenEnded), string(reply))
+	})
+	eventually(t, func() bool { return s.hits(limitFollowers) == 2 })
+	k.revoke(id)
+	waiting.Wait()
+	require.Equal(t, 1, x.executed())
 }
 
 // Charges of payers without work are dropped, and there are only so many.

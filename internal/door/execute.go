@@ -49,16 +49,15 @@ func (x *slot) giveBack() {
 	*x = slot{}
 }
 
-// executeAll executes the commands of a batch or of a Call of c in order, at least one, and fills results, which has
+// executeAll executes the commands of a batch or of a Call in order, at least one, and fills results, which has
 // the same length. The mark says what must be durable before a result may be shown. The error is the exchange's
 // or ctx's; then no result may be shown, and the exchange may still write to both slices.
-func (s *Server) executeAll(
-	ctx context.Context, c *Caller, commands []engine.Request, results []exchange.Result,
-) (m engine.Mark, err error) {
+func (s *Server) executeAll(ctx context.Context, commands []engine.Request, results []exchange.Result) (
+	m engine.Mark, err error,
+) {
 	if m, err = s.exchange.Execute(ctx, commands, results); err != nil {
 		return m, fmt.Errorf("session: execute %d commands: %w", len(commands), err)
 	}
-	c.charge(commands, results)
 	for i := range results {
 		s.hideForeign(&results[i])
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"outcry/internal/auth"
 	"outcry/internal/engine"
 )
+
+// textTokenEnded is the reply to a frame whose token has ended.
+const textTokenEnded = "the token of this request has ended"
 
 // Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
 // it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
@@ -47,7 +49,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	}
 	grant := auth.GrantOf(ctx)
 	if !s.accepts(grant) {
-		send(c.AppendError(nil, "the token of this request has ended"))
+		send(c.AppendError(nil, textTokenEnded))
 		return nil
 	}
 	b := s.takeBatch(c)
@@ -68,6 +70,16 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	b.judge = b.sender.judge()
 	b.add(frame, false)
 	m.lap(&b.watch, stageDecode)
+	if b.bytes <= smallFrameMax && !b.large { // a larger frame holds memory that others may need
+		if err := b.sender.mayExecute(ctx, b.commands); errors.Is(err, ErrUnauthorized) {
+			s.discard(b)
+			send(c.AppendError(nil, textTokenEnded))
+			return nil
+		} else if err != nil {
+			s.discard(b)
+			return err
+		}
+	}
 	if err := s.answer(ctx, b, r); err != nil {
 		return err
 	}
@@ -82,9 +94,6 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 
 // answer executes the frame of a batch, releases the batch, and returns once the reply is durable.
 func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
-	if len(b.commands) > 0 && b.bytes <= smallFrameMax && !b.large { // a larger frame holds memory that others may need
-		_, _ = b.sender.waitForFollowers(ctx, b.commands, math.MaxInt64, unchecked)
-	}
 	var slot slot
 	if !slot.acquire(s, b.commands) {
 		s.discard(b)

@@ -68,6 +68,9 @@ func (c *session) read() (reason string) {
 			return c.explain(err)
 		}
 		c.server.options.Metrics.lap(&b.watch, stageDecode)
+		if len(b.commands) > 0 && !b.large { // a large batch holds memory that others may need
+			_, _ = c.caller.waitForFollowers(c.ctx, b.commands, math.MaxInt64, c.checkPeer)
+		}
 		if c.caller.tokenEnded() {
 			c.server.release(b)
 			return c.explain(errTokenEnded)
@@ -155,9 +158,6 @@ func (c *session) checkPeer() error {
 // execute executes a batch, and answers it or hands it to answerLate. It returns false if the exchange has
 // failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
-	if len(b.commands) > 0 && !b.large { // a large batch holds memory that others may need
-		_, _ = c.caller.waitForFollowers(c.ctx, b.commands, math.MaxInt64, c.checkPeer)
-	}
 	mark, err := c.server.execute(c.ctx, b)
 	b.watch.Lap() // the exchange measures the stages that end here
 	if err != nil {
