@@ -23,7 +23,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	segments := []string{"16777216", "65536"} // the second deletes segments all the time
+	segments := []string{"268435456", "65536"} // the second deletes segments all the time
 	for _, segment := range budget.Sample(seed, segments) {
 		data, database := t.TempDir(), pgtest.NewDatabase(t)
 		p := exchangetest.Start(t, data, database, "--segment="+segment)
@@ -51,7 +51,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 		last := p.Stop()
 		for seq, digest := range digests {
 			require.Less(t, seq, last.Seq)
-			if segment == "16777216" {
+			if segment == "268435456" {
 				require.Equal(t, fmt.Sprintf("%x", replayed(t, data, seq).Digest()), digest)
 			}
 		}
