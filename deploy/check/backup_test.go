@@ -52,7 +52,7 @@ func backedUp(t *testing.T, m machine) {
 	require.Len(t, names, 3, names)
 	require.Equal(t, "monday.backup", names[2], "what is not its own stays")
 	require.NotContains(t, names, "20200101T000000Z.backup", "the oldest are gone")
-	require.Contains(t, m.run("outcry restore --check "+backups+"/"+names[1]), "is whole")
+	require.Contains(t, m.run("outcry restore --check "+backups+"/"+names[1]), "is complete")
 	require.Equal(t, "outcry outcry 600", m.run("stat -c '%U %G %a' "+backups+"/"+names[1]))
 	told := "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf \"GET /metrics HTTP/1.0\r\n\r\n\" >&3 && grep " +
 		"^outcry_last_backup_timestamp_seconds <&3'"

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -69,7 +70,7 @@ func (f *Fill) bare() Fill {
 // keep copies e.
 func (m *keptMore) keep(e *Event) {
 	m.event = *e
-	m.fills = m.fills[:0]
+	m.fills = slices.Grow(m.fills[:0], len(e.Fills))
 	for i := range e.Fills {
 		m.fills = append(m.fills, e.Fills[i].bare())
 	}
@@ -155,7 +156,7 @@ func (k *KeptEvent) Work() int {
 func (e *Event) Work() int { return 1 + len(e.Fills) + len(e.Own) + len(e.Cancels) }
 
 // keptMax is the size, in bytes, above which the memory of an event is not used again.
-const keptMax = 1 << 10
+const keptMax = 2 << 10
 
 // Recycle must be called when no reader of k is left, before k is used again.
 func (k *KeptEvent) Recycle() {

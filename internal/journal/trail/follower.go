@@ -2,6 +2,7 @@ package trail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -77,6 +78,23 @@ func FollowRecords[E any](
 // Hold changes how many of the newest records the journal keeps for the follower.
 func (f *Follower[E]) Hold(holdMax uint64) { f.reader.Hold(holdMax) }
 
+// PanicError is the error of Run after a panic. Its text has no stack, because others than operators may read it.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns the value of the panic.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Stack returns the stack of a PanicError in err, for the log; "" if err has none.
+func Stack(err error) string {
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return string(p.Stack)
+	}
+	return ""
+}
+
 // Loop is what Run calls, on its own goroutine.
 type Loop struct {
 	// Chunk calls the follower's Chunk, mostly with a lock.
@@ -94,7 +112,7 @@ func (f *Follower[E]) Run(ctx context.Context, l Loop) (err error) {
 	defer f.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = &PanicError{p, debug.Stack()}
 		}
 	}()
 	for {

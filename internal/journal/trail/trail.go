@@ -238,6 +238,12 @@ func (t *Trail[E]) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.floor.Store(noPage)
+	for i := range t.pages {
+		if p := t.pages[i].Swap(nil); p != nil {
+			p.n.Store(noPage)
+			t.bytes.Add(-p.extra.Swap(0))
+		}
+	}
 }
 
 // recent returns the page of record seq, pinned for f, and how many of its records from seq to last are there without

@@ -37,6 +37,9 @@ func (v *View) Did(
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	if err := v.Err(); err != nil { // it has failed meanwhile
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	a := v.accounts[id]
 	if a == nil {
 		return nil, ErrUnknownAccount

@@ -46,6 +46,9 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 // read completes a result from memory. missing is how many of the requested fills are not in memory.
 func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 	missing = v.readLocked(c, r)
+	if r.Answer == nil {
+		return 0
+	}
 	if view := r.Answer.Account; view != nil {
 		sortPositions(view.Positions)
 	}
@@ -56,6 +59,10 @@ func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	if v.Err() != nil { // it has failed meanwhile
+		r.Reason = exchange.ViewUnavailable
+		return 0
+	}
 	r.Answer = new(exchange.Answer)
 	a := v.accounts[c.Account]
 	if r.Reason = exchange.UnknownAccount; a == nil {

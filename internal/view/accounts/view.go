@@ -27,6 +27,7 @@ package accounts
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,10 +95,10 @@ func (v *View) Run(ctx context.Context) {
 		v.records.Close()
 	}
 	if err != nil {
-		err = fmt.Errorf("accounts: %w", err)
-		v.broken.Store(&err)
+		stack := trail.Stack(err)
+		err = v.fail(err)
 		v.options.Log.Error("accounts cannot query themselves, at least until the next start; trading continues",
-			"error", err)
+			"error", err, "stack", stack)
 	}
 }
 
@@ -116,19 +117,40 @@ func (v *View) applyAndDeliver(one func(uint64, *exchange.KeptEvent) error) erro
 	v.feeding.Lock()
 	defer v.feeding.Unlock()
 	err := v.applyChunk(one)
+	if err != nil {
+		return err
+	}
 	for _, to := range v.due {
 		to.deliver()
 	}
 	clear(v.due)
 	v.due = v.due[:0]
-	return err
+	return nil
 }
 
-// applyChunk applies a chunk of records.
+// applyChunk applies a chunk of records. If it fails or panics, the view has failed before mu is unlocked, so that no
+// reader sees a part of a record.
 func (v *View) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.records.Chunk(one)
+	err := errPanicked
+	defer func() {
+		if err != nil {
+			_ = v.fail(err)
+		}
+	}()
+	err = v.records.Chunk(one)
+	return err
+}
+
+// errPanicked is the error of a view until Run has the panic's.
+var errPanicked = errors.New("a record could not be applied")
+
+// fail notes that the view has failed, and returns the error that Err returns from now on.
+func (v *View) fail(err error) error {
+	err = fmt.Errorf("accounts: %w", err)
+	v.broken.Store(&err)
+	return err
 }
 
 // applyRecord applies one record.

@@ -19,6 +19,7 @@ package market
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -138,12 +139,11 @@ func (f *Feed) Run(ctx context.Context) {
 		err = *broken
 		f.records.Close()
 	} else if err = f.records.Run(ctx, f.loop()); err != nil {
-		err = fmt.Errorf("market: %w", err)
-		f.broken.Store(&err)
+		err = f.fail(err)
 	}
 	if err != nil {
 		f.options.Log.Error("market data are unavailable, at least until the next start; trading continues",
-			"error", err)
+			"error", err, "stack", trail.Stack(err))
 	}
 }
 
@@ -163,12 +163,31 @@ func (f *Feed) loop() trail.Loop {
 	}
 }
 
-// applyChunk applies a chunk of records.
+// applyChunk applies a chunk of records. If it fails or panics, the feed has failed before mu is unlocked, and
+// listeners are sent nothing more.
 func (f *Feed) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer f.flush()
-	return f.records.Chunk(one)
+	err := errPanicked
+	defer func() {
+		if err != nil {
+			_ = f.fail(err)
+		}
+	}()
+	if err = f.records.Chunk(one); err == nil {
+		f.flush()
+	}
+	return err
+}
+
+// errPanicked is the error of a feed until Run has the panic's.
+var errPanicked = errors.New("a record could not be applied")
+
+// fail notes that the feed has failed, and returns the error that Err returns from now on.
+func (f *Feed) fail(err error) error {
+	err = fmt.Errorf("market: %w", err)
+	f.broken.Store(&err)
+	return err
 }
 
 // applyRecord applies one record.
