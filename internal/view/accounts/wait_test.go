@@ -288,3 +288,66 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 		require.Equal(t, test.want == exchange.OK, r.Answer.Fills != nil)
 	}
 }
+
+// wait returns the result of a query once it is done.
+func (a *asked) wait() exchange.Result {
+	<-a.done
+	return a.result
+}
+
+// buyOf returns the record of a buy of account 1 that rests.
+func buyOf(id exchange.OrderID) exchange.Event {
+	return exchange.Event{Kind: exchange.OrderAccepted, Order: id, Account: accountOf(1), Symbol: symbolOf(0),
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1e8}, Shares: 5}
+}
+
+// panicking is a listener that panics at its first event.
+type panicking struct{ ended error }
+
+func (*panicking) Event(*exchange.AccountEvent) { panic("a bug") }
+func (*panicking) Flush()                       {}
+func (l *panicking) End(err error)              { l.ended = err }
+
+// TestAViewThatPanicsEndsAsOneThatFails: its callers and listeners are let go, and the reason that they get has no
+// stack, which only the log has.
+func TestAViewThatPanicsEndsAsOneThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(memory)
+		crowd(m, 2, 1) // five records
+		m.add(buyOf(1))
+		f := running(t, m)
+		f.limit.Store(3)
+		require.Equal(t, exchange.OK, ask(background, f.View, "1", 3).wait().Reason)
+		l := new(panicking)
+		_, err := f.Subscribe("1", 0, false, l, func(*Snapshot, []*exchange.AccountEvent) {})
+		require.NoError(t, err)
+		late := ask(background, f.View, "1", 6)
+		f.limit.Store(6)
+		require.Equal(t, exchange.ViewUnavailable, late.wait().Reason)
+		f.stop()
+		require.EqualError(t, f.Err(), "accounts: panic: a bug")
+		require.ErrorIs(t, l.ended, f.Err())
+		require.Contains(t, f.log.String(), "applyAndDeliver", "the log has the stack")
+		require.Equal(t, exchange.ViewUnavailable, ask(background, f.View, "1", 6).wait().Reason)
+	})
+}
+
+// TestAViewThatFailsShowsNoHalfOfARecord: the second of two cancels of one record is impossible. Nothing that is read
+// afterwards has the first one.
+func TestAViewThatFailsShowsNoHalfOfARecord(t *testing.T) {
+	m := new(memory)
+	crowd(m, 2, 1)
+	m.add(buyOf(1))
+	v := newView(m, nil)
+	take(t, v)
+	first := ordersOf(t, v, "1", "", 0).Orders[0]
+	m.add(exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cancels: []exchange.Cancel{
+		{Order: first.ID, Symbol: first.Symbol, Terms: first.Terms, Shares: first.Open},
+		{Order: first.ID + 1000, Symbol: first.Symbol, Terms: first.Terms, Shares: 1}}})
+	require.Error(t, v.step(background))
+	r := inView(v.Seq())
+	r.Pending = exchange.Nowhere
+	require.Zero(t, v.read(&exchange.Command{Kind: exchange.ListOrders, Account: "1"}, &r))
+	require.Equal(t, exchange.ViewUnavailable, r.Reason)
+	require.Nil(t, r.Answer)
+}
