@@ -323,11 +323,18 @@ func (c *Caller) waitForFollowers(
 	return true, nil
 }
 
-// mayExecute waits, as waitForFollowers, before commands of a call or request are executed. The error says that nothing
-// may be done any more: it is ErrUnauthorized if the caller's token has ended, or ctx's.
+// mayExecute waits, as waitForFollowers, before commands of a call or request are executed. Without a connection, at
+// most answersMax callers wait, since each holds its commands. The error says that nothing may be done any more: it is
+// ErrUnauthorized if the caller's token has ended, ErrBusy if too many wait, or ctx's.
 func (c *Caller) mayExecute(ctx context.Context, commands []engine.Request) error {
 	if len(commands) == 0 {
 		return nil
+	}
+	if !c.connected && c.lag(commands).slowest != nil {
+		defer c.server.slowed.Add(-1)
+		if c.server.slowed.Add(1) > answersMax {
+			return ErrBusy
+		}
 	}
 	waited, _ := c.waitForFollowers(ctx, commands, math.MaxInt64, unchecked)
 	switch {

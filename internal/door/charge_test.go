@@ -507,3 +507,39 @@ func BenchmarkCharge(b *testing.B) {
 		f.position = seq
 	}
 }
+
+// Requests that wait for followers hold their commands, so only answersMax of them wait; when they may go on, there is
+// a place for each.
+func TestOnlySoManyRequestsWaitForFollowers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagTogether + 1
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		call(t, s, s.Request(nil), place1("1"))
+		const all = answersMax + 50
+		done := make(chan error, all)
+		for range all {
+			go func() {
+				p, err := s.Call(background, s.Request(nil), []engine.Request{{Command: exchange.Command{
+					Kind: exchange.CancelAll, Account: "1"}}}, make([]Outcome, 1))
+				if err == nil {
+					p.Complete(background)
+					err = p.Wait(background)
+				}
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, done, all-answersMax)
+		for range all - answersMax {
+			require.ErrorIs(t, <-done, ErrBusy)
+		}
+		f.reach(1 << 40)
+		synctest.Wait()
+		require.Len(t, done, answersMax)
+		for range answersMax {
+			require.NoError(t, <-done)
+		}
+		require.Zero(t, s.slowed.Load())
+	})
+}

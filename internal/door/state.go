@@ -30,6 +30,7 @@ type Server struct {
 	recalling   *memory             // for batches that wait in the queue of answerLate
 	recalls     *semaphore.Weighted // has recallsMax slots
 	answering   *semaphore.Weighted // has answersMax slots
+	slowed      atomic.Int64        // callers without a connection that wait for followers, at most answersMax
 	lateAnswers *semaphore.Weighted // has lateAnswersMax slots
 
 	connectionRate atomic.Int64 // commands per second of a connection, 0 for no limit (SetRates)
