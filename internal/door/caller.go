@@ -136,18 +136,20 @@ func (c *Caller) endOrders() {
 // be read: it is over its rate (Over), or followers of the journal have too much of its work still to do. It returns
 // early when ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
-	_, _ = c.slowDown(ctx, requests, unchecked)
+	_, _ = c.slowDown(ctx, requests, lagMax, unchecked)
 }
 
-// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. waited
-// reports whether it has waited.
-func (c *Caller) slowDown(ctx context.Context, requests int, check func() error) (waited bool, err error) {
+// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. most is
+// the work above which it does not wait for followers. waited reports whether it has waited.
+func (c *Caller) slowDown(
+	ctx context.Context, requests int, most int64, check func() error,
+) (waited bool, err error) {
 	if waited = c.Over(requests) > 0; waited {
 		if err := c.waitForRate(ctx, check); err != nil {
 			return true, err
 		}
 	}
-	lagged, err := c.waitForFollowers(ctx, nil, lagMax, check)
+	lagged, err := c.waitForFollowers(ctx, nil, most, check)
 	return waited || lagged, err
 }
 

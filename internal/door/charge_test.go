@@ -229,6 +229,28 @@ func TestAnEndedFollowerSlowsNobody(t *testing.T) {
 	})
 }
 
+// A large frame cannot wait before it is executed, so the next one waits, however much work the first one was: it may
+// have cancels, which are not rejected.
+func TestNoLargeFrameIsReadAboveTheSecondBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x, f := newPipes(), newFake(), newFollower()
+		x.work = lagMax + 1
+		s := start(t, p, x, Options{Followers: []Follower{f}, BatchFramesMax: 1, BatchMemoryMax: 1})
+		c := connect(t, p)
+		cancel := frame(`<transactions id="1"><cancel-all/></transactions>`)
+		go c.send(cancel, cancel, cancel)
+		c.reply()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, x.executed())
+		requireNothingTaken(t, s)
+		x.set(func() { x.work = 0 })
+		f.reach(1)
+		c.reply()
+		c.reply()
+		require.Equal(t, 3, x.executed())
+	})
+}
+
 // Connections of one token, each within its share, are slowed down together, and so are requests with the token. Other
 // tokens are not. The same holds for accounts, if tokens are not required.
 func TestManyConnectionsShareABound(t *testing.T) {

@@ -75,7 +75,10 @@ func (c *session) read() (reason string) {
 			c.server.release(b)
 			return c.explain(errTokenEnded)
 		}
-		asked := max(b.frames, len(b.commands))
+		asked, most := max(b.frames, len(b.commands)), int64(lagMax)
+		if b.large {
+			most = math.MaxInt64 // it has not waited before, and the next one may not
+		}
 		for b != nil {
 			rest := c.server.split(b)
 			if !c.execute(b, begun) {
@@ -83,7 +86,7 @@ func (c *session) read() (reason string) {
 			}
 			b = rest
 		}
-		waited, err := c.caller.slowDown(c.ctx, asked, c.checkPeer)
+		waited, err := c.caller.slowDown(c.ctx, asked, most, c.checkPeer)
 		if err != nil {
 			return c.explain(err)
 		}

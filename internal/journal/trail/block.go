@@ -72,7 +72,7 @@ type files[E any] struct {
 	mu      sync.Mutex
 	decode  func(record []byte, into *E) error
 	blocks  []*block[E] // the newest last
-	spare   *block[E]   // memory for the next block; nil if there is none
+	spare   *block[E]   // memory for the next block, or nil
 	bytes   int
 	readers int    // followers that read files
 	read    uint64 // number of records that were read, for tests

@@ -221,7 +221,7 @@ func (f *Follower[E]) pass() (seq uint64, value *E) {
 	return seq, value
 }
 
-// fetch makes sure that a record is fetched. ok is false if there is none that may be seen, or if an error prevents it.
+// fetch makes sure that a record is fetched. ok is false if no further record may be seen, or if an error prevents it.
 func (f *Follower[E]) fetch() (ok bool, err error) {
 	if f.at < f.end {
 		return true, nil
