@@ -139,8 +139,8 @@ func (c *Caller) SlowDown(ctx context.Context, requests int) {
 	_, _ = c.slowDown(ctx, requests, lagMax, unchecked)
 }
 
-// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. most is
-// the work above which it does not wait for followers. waited reports whether it has waited.
+// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. It does
+// not wait for followers above most. waited reports whether it has waited.
 func (c *Caller) slowDown(
 	ctx context.Context, requests int, most int64, check func() error,
 ) (waited bool, err error) {
