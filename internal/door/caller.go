@@ -139,7 +139,7 @@ func (c *Caller) SlowDown(ctx context.Context, requests int) {
 	_, _ = c.slowDown(ctx, requests, lagMax, unchecked)
 }
 
-// slowDown is SlowDown for callers with a check, which it calls every slowCheckEvery and whose error it returns. It does
+// slowDown is SlowDown for callers with a check. It calls check every slowCheckEvery, and returns its error. It does
 // not wait for followers above most. waited reports whether it has waited.
 func (c *Caller) slowDown(
 	ctx context.Context, requests int, most int64, check func() error,
