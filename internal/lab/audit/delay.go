@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/exchange"
 )
 
 const (
@@ -90,7 +90,7 @@ func (s *Session) closeOrders(ctx context.Context, at Target, o BulkOrder) (ids 
 // is frozen.
 func askUnknown(ctx context.Context, at Target, account string) error {
 	answers, err := Ask(ctx, at, wire.NewTransactions(account).Query("1000000000000").Append(nil))
-	if err == nil && !strings.HasPrefix(answers[0].Error, "there is no order") {
+	if err == nil && !rejectedFor(answers[0].Error, exchange.UnknownOrder) {
 		err = fmt.Errorf("an id that was never given out is answered with %+v while Postgres is frozen", answers[0])
 	}
 	return err

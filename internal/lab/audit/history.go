@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/exchange"
 )
 
 // Every order has a unique serial number in the fraction of its amount. So an order that the exchange
@@ -261,14 +261,14 @@ func (h *knowledge) recordSweep(a *wire.Answer) {
 	switch {
 	case a.Kind == "canceled-all" || a.Kind == "cancel-after":
 		h.counts.CanceledAll++
-	case a.Kind != "error" || !strings.Contains(a.Error, "more than ten times a second") && !h.noRoomNow(a):
+	case a.Kind != "error" || !rejectedFor(a.Error, exchange.TooManyCancelAlls) && !h.noRoomNow(a):
 		h.complainLocked("a cancel-all or a cancel-after is answered with %+v", *a)
 	}
 }
 
 // noRoomNow reports whether a is a rejection for a full disk while a disk is full.
 func (h *knowledge) noRoomNow(a *wire.Answer) bool {
-	return h.noRoom.Load() && strings.Contains(a.Error, "its disk has no room")
+	return h.noRoom.Load() && rejectedFor(a.Error, exchange.NoRoom)
 }
 
 // recordStatus records the answer to a query or a cancel. Answers about one order may be read in a
@@ -284,10 +284,10 @@ func (h *knowledge) recordStatus(c command, a *wire.Answer) {
 	switch {
 	case number(a.ID) != c.id:
 		h.complainLocked("a %s of order %d is answered with %+v", want, c.id, *a)
-	case a.Kind == "error" && strings.HasPrefix(a.Error, "there is no order"):
+	case a.Kind == "error" && rejectedFor(a.Error, exchange.UnknownOrder):
 		h.complainLocked("of order %d, which was answered, the exchange says: %s", c.id, a.Error)
-	case a.Kind == "error" && !strings.Contains(a.Error, "has nothing open") &&
-		!strings.Contains(a.Error, "does not answer now"):
+	case a.Kind == "error" && !rejectedFor(a.Error, exchange.AlreadyExecuted, exchange.AlreadyCanceled,
+		exchange.HistoryUnavailable):
 		h.complainLocked("a %s of order %d is refused: %s", want, c.id, a.Error)
 	case a.Kind == "error":
 		h.counts.Errors[kindOf(a.Error)]++

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/exchange"
 )
 
 // instructions are an order's attributes other than its amount, limit and ref, as the client sends them.
@@ -104,19 +105,18 @@ func (c *client) amend(of own) *sentOrder {
 func (o *sentOrder) mayRefuse(text string) bool {
 	i := o.instructions
 	switch {
-	case strings.HasPrefix(text, "insufficient "):
+	case rejectedFor(text, exchange.InsufficientFunds, exchange.InsufficientShares):
 		return true
-	case strings.Contains(text, unavailable):
+	case rejectedFor(text, exchange.RefUnavailable, exchange.HistoryUnavailable):
 		return o.ref != "" || o.amends()
-	case strings.Contains(text, "would execute at once"):
+	case rejectedFor(text, exchange.WouldExecute):
 		return i.post == "yes" || o.amends()
-	case strings.Contains(text, "cannot be filled at once"):
+	case rejectedFor(text, exchange.CannotFill):
 		return i.tif == "FOK"
-	case strings.HasPrefix(text, "no sell orders "), strings.HasPrefix(text, "no buy orders "),
-		strings.HasPrefix(text, "nobody "): // older versions reject with this text
+	case rejectedFor(text, exchange.NobodyOpposite), strings.HasPrefix(text, "nobody "): // the text of older versions
 		return i.kind == "market"
 	}
-	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))
+	return o.amends() && rejectedFor(text, exchange.AlreadyExecuted, exchange.AlreadyCanceled, exchange.AmountExecuted)
 }
 
 // recordAmend records the first successful answer to an amend.

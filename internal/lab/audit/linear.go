@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	api "outcry/clients/go/client"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/exchange"
 )
 
 // In each round one symbol is traded with one command at a time on each connection, and the times of
@@ -102,7 +102,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 		op.Return = l.now()
 		out := outputOf(reply)
 		op.Output = out
-		if out.refused && strings.Contains(reply.Error, "does not answer now") {
+		if out.refused && rejectedFor(reply.Error, exchange.RefUnavailable, exchange.HistoryUnavailable) {
 			continue // the order closed long ago and Postgres is down, so this is no answer
 		}
 		if order != nil {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/exchange"
 )
 
 // Most orders have a ref. An order without an answer is sent again on the next connection or after the
@@ -20,9 +20,6 @@ const (
 	againOld  = 100 // answered orders of earlier rounds that are sent again
 	otherEach = 10  // one in this many is also sent with other content
 )
-
-// unavailable is part of the answer to a ref that only Postgres knows, while Postgres is down.
-const unavailable = "does not answer now"
 
 // give gives an order its own ref.
 func (o *sentOrder) give() { o.ref = fmt.Sprintf("torture:%d", serial(o.amount)) }
@@ -74,7 +71,7 @@ func (h *knowledge) recordRepeat(o *sentOrder, a *wire.Answer) {
 		want = o.first
 	}
 	switch {
-	case a.Kind == "error" && strings.Contains(a.Error, unavailable):
+	case a.Kind == "error" && rejectedFor(a.Error, exchange.RefUnavailable, exchange.HistoryUnavailable):
 		h.counts.Errors[kindOf(a.Error)]++
 	case o.first != nil && !reflect.DeepEqual(want, a),
 		o.first == nil && !o.amends() && (a.Kind != want.Kind || a.Order != want.Order || a.ID != want.ID):
@@ -156,14 +153,14 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 
 // recordOther records the answer to another order with a used ref.
 func (h *knowledge) recordOther(o *sentOrder, a *wire.Answer) {
-	if a.Kind != "error" || !strings.Contains(a.Error, "has used ref") && !strings.Contains(a.Error, unavailable) {
+	if a.Kind != "error" || !rejectedFor(a.Error, exchange.RefUsed, exchange.RefUnavailable) {
 		h.complainLocked("order %d's ref is accepted for another order: %+v", o.id, *a)
 	}
 }
 
 // recordByRef records the answer to a query by ref.
 func (h *knowledge) recordByRef(o *sentOrder, a *wire.Answer) {
-	if a.Kind == "error" && strings.Contains(a.Error, unavailable) {
+	if a.Kind == "error" && rejectedFor(a.Error, exchange.RefUnavailable, exchange.HistoryUnavailable) {
 		return
 	}
 	if a.Kind != "status" || number(a.ID) < o.id || a.Ref != o.ref { // a later order may have replaced it
