@@ -76,12 +76,17 @@ func runAnchors(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	r.Write(stdout)
-	if *data == "" {
+	return writeData(*data, r)
+}
+
+// writeData writes a report to a file as JSON, if the file has a name.
+func writeData(file string, report any) error {
+	if file == "" {
 		return nil
 	}
-	return bench.WriteFile(*data, func(w io.Writer) error {
+	return bench.WriteFile(file, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
-		return e.Encode(r)
+		return e.Encode(report)
 	})
 }

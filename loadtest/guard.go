@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"outcry/internal/lab/guard"
@@ -12,11 +13,12 @@ import (
 
 // runGuard compares the cost of an order with that of an earlier revision.
 func runGuard(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o := guard.Options{Out: stderr}
+	o := guard.Options{Out: stderr, Command: "go run ./loadtest guard " + strings.Join(args, " ")}
 	f := newFlags("guard", stderr)
 	f.StringVar(&o.Base, "base", guard.Recorded, "`revision` to compare the working tree with")
 	number(f, &o.Rounds, "n", 5, 1, 100, "`rounds`: how often each load is measured on each program")
 	f.DurationVar(&o.Duration, "d", 4*time.Second, "how `long` each measurement is")
+	data := f.String("data", "", "`file` for the results, as JSON")
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}
@@ -32,5 +34,5 @@ func runGuard(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	r.Write(stdout)
-	return nil
+	return writeData(*data, r)
 }

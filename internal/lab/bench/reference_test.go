@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"outcry/internal/lab/anchors"
+	"outcry/internal/lab/guard"
 	"outcry/internal/lab/load"
 	"outcry/internal/lab/load/scenario"
 	"outcry/internal/lab/torture"
@@ -22,6 +23,7 @@ const (
 	soakAgainFile  = "performance/again-soak.json"
 	growthFile     = "reliability/growth.json"
 	tortureFile    = "reliability/torture.json"
+	guardFile      = "performance/guard.json"
 )
 
 // csvTables are tables printed by other commands, with the titles of their sections.
@@ -47,6 +49,7 @@ type measured struct {
 	torture  *tortureRun
 	failover *torture.Report
 	anchors  *anchors.Report
+	guard    *guard.Report
 	csv      []load.Table // in the order of csvTables
 }
 
@@ -79,7 +82,7 @@ func loadMeasured(docs string) (*measured, error) {
 	if err := readReport(docs, tortureFile, &m.torture); err != nil {
 		return nil, err
 	}
-	return m, readReport(docs, failoverFile, &m.failover)
+	return m, errors.Join(readReport(docs, failoverFile, &m.failover), readReport(docs, guardFile, &m.guard))
 }
 
 // readReport reads a report into a new value. Without a file it leaves into nil.
@@ -127,7 +130,7 @@ compared with what clients were told: a fast wrong answer is a failed run.
     go run ./loadtest bench growth -data docs/reliability/growth.json -orders 1000000,2000000,5000000,10000000
     go run ./loadtest bench quick                                        # a part in two minutes
     go run ./loadtest bench market -h                                    # one scenario, and its parameters
-    go run ./loadtest guard                                              # an order, in turns with an earlier revision
+    go run ./loadtest guard -data docs/performance/guard.json            # an order, in turns with an earlier revision
     make reference                                                       # this page and its plots
 
 The first two go on where they were broken off: what the file has of the same revision is not measured again, and what
@@ -152,6 +155,9 @@ func (m *measured) page() string {
 	section := func(title, text string) { page += "\n## " + title + "\n\n" + text }
 	if m.anchors != nil {
 		section("Beside servers that people know", fromFile(anchorsFile)+anchorsSection(m.anchors))
+	}
+	if m.guard != nil {
+		section("Beside an earlier revision", fromFile(guardFile)+guardSection(m.guard))
 	}
 	if m.goals != nil {
 		t := m.goals.goalTables()

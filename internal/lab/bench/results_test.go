@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"outcry/internal/lab/guard"
 	"outcry/internal/lab/load"
 )
 
@@ -16,7 +17,7 @@ const notMeasured = "Not measured yet.\n"
 func (m *measured) resultTables() map[string]string {
 	all := map[string]string{"machine": notMeasured, "summary": notMeasured,
 		"published": notMeasured, "missed": notMeasured, "faults": notMeasured, "cluster": notMeasured}
-	all["anchors"] = anchorsTable(m.anchors)
+	all["anchors"], all["guard"] = anchorsTable(m.anchors), guardTable(m.guard)
 	if m.full != nil {
 		all["machine"] = m.full.measuredOn()
 		all["summary"], all["published"] = m.full.summary(), m.full.published(false)
@@ -31,6 +32,21 @@ func (m *measured) resultTables() map[string]string {
 		all["cluster"] = failoverTable(m.failover)
 	}
 	return all
+}
+
+// guardTable returns the comparison with an earlier revision.
+func guardTable(r *guard.Report) string {
+	if r == nil {
+		return notMeasured
+	}
+	return r.Table().Markdown()
+}
+
+// guardSection returns the section about the comparison with an earlier revision.
+func guardSection(r *guard.Report) string {
+	return fmt.Sprintf("Base is %.12s, head %s; %d rounds of %s, in turns on %s, %s. Median (least to most); processor time "+
+		"is an order's, until Postgres has every record.\n\n    %s\n\n%s", r.Base, r.Head, r.Rounds, r.Duration, r.Machine,
+		r.Began.Format("2006-01-02"), r.Command, guardTable(r))
 }
 
 // measuredOn says on which machine, when and how often the figures in RESULTS were measured.

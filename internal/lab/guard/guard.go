@@ -31,6 +31,7 @@ type Options struct {
 	Rounds   int           // how often each load is measured on each program
 	Duration time.Duration // time of each measurement
 	Out      io.Writer     // receives a line for each measurement
+	Command  string        // how the run can be repeated, for the report
 }
 
 // The measured loads. Each connection trades one of ten symbols.
@@ -75,8 +76,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Base: commit, Head: harness.Revision(ctx, root), Loads: []anchors.Shape{pipelined, single},
-		Machine: load.Machine()}
+	r := &Report{Command: o.Command, Began: time.Now().UTC(), Base: commit, Head: harness.Revision(ctx, root),
+		Loads: []anchors.Shape{pipelined, single}, Machine: load.Machine()}
 	anchors.WarnOfMemory(dir, o.Out)
 	if err := r.measure(ctx, o, programs, dir); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (r *Report) measure(ctx context.Context, o Options, programs [2]string, dir
 				if err != nil {
 					return fmt.Errorf("guard: %s at %s: %w", names[s], at, err)
 				}
-				p.points[s] = point
+				p.Points[s] = point
 				fmt.Fprintf(o.Out, "round %d of %d, %s, %s: %.0f orders/s, µs: server %.2f, Postgres %.2f\n", round+1, o.Rounds,
 					at, names[s], point.Rate, point.ServerCPU, point.PostgresCPU)
 			}

@@ -35,7 +35,7 @@ func TestAProgramIsComparedWithItself(t *testing.T) {
 	require.NoError(t, r.measure(t.Context(), o, [2]string{program, program}, dir), &out)
 	require.Len(t, r.Pairs, rounds)
 	for _, p := range r.Pairs {
-		for _, point := range p.points {
+		for _, point := range p.Points {
 			require.Positive(t, point.Rate)
 			require.Zero(t, point.Errors)
 		}
@@ -68,9 +68,9 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 		Loads: []anchors.Shape{pipelined, single}}
 	add := func(at anchors.Shape, server, postgres [2]float64) {
 		p := Pair{At: at}
-		for s := range p.points {
-			p.points[s] = &anchors.Point{ServerCPU: server[s], PostgresCPU: postgres[s]}
-			p.points[s].Rate = 1000 * float64(s+1)
+		for s := range p.Points {
+			p.Points[s] = &anchors.Point{ServerCPU: server[s], PostgresCPU: postgres[s]}
+			p.Points[s].Rate = 1000 * float64(s+1)
 		}
 		r.Pairs = append(r.Pairs, p)
 	}

@@ -11,6 +11,8 @@ import (
 
 // Report is the result of a run.
 type Report struct {
+	Command    string // how the run can be repeated
+	Began      time.Time
 	Base, Head string // revisions; harness.Changed is appended to Head if files differ from it
 	Rounds     int
 	Duration   time.Duration // of each measurement
@@ -22,7 +24,7 @@ type Report struct {
 // Pair is one round of a load: a measurement of each program.
 type Pair struct {
 	At     anchors.Shape
-	points [2]*anchors.Point // by side
+	Points [2]*anchors.Point // of base and head
 }
 
 // figure is one of the compared figures.
@@ -50,8 +52,8 @@ var goals = []struct {
 // the kernel counts processor time in ticks of 10 ms.
 func (r *Report) ratios(at anchors.Shape, f *figure) (all []float64) {
 	for _, p := range r.Pairs {
-		if before := f.of(p.points[base]); p.At == at && before > 0 {
-			all = append(all, f.of(p.points[head])/before)
+		if before := f.of(p.Points[base]); p.At == at && before > 0 {
+			all = append(all, f.of(p.Points[head])/before)
 		}
 	}
 	return all
@@ -66,17 +68,14 @@ func spread(all []float64, digits int) string {
 	return fmt.Sprintf("%.*f (%.*f to %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
 }
 
-// Write writes all figures for a terminal, and which goals are met if Base is Recorded.
-func (r *Report) Write(w io.Writer) {
-	fmt.Fprintf(w, "base is %.12s, head is %s; in turns on %s\n"+
-		"median (least to most) of %d runs of %s; processor time is an order's, until Postgres has every record\n",
-		r.Base, r.Head, r.Machine, r.Rounds, r.Duration)
+// Table returns all figures of both revisions, and the ratios of each round.
+func (r *Report) Table() load.Table {
 	t := load.Table{{"load", "figure", "base", "head", "head/base of each round"}}
 	for _, at := range r.Loads {
 		for _, f := range []*figure{rate, server, postgres, both} {
 			var sides [2][]float64
 			for _, p := range r.Pairs {
-				for s, point := range p.points {
+				for s, point := range p.Points {
 					if p.At == at {
 						sides[s] = append(sides[s], f.of(point))
 					}
@@ -85,7 +84,15 @@ func (r *Report) Write(w io.Writer) {
 			t.Add(at, f.name, spread(sides[base], f.digits), spread(sides[head], f.digits), spread(r.ratios(at, f), 2))
 		}
 	}
-	t.Write(w)
+	return t
+}
+
+// Write writes all figures for a terminal, and which goals are met if Base is Recorded.
+func (r *Report) Write(w io.Writer) {
+	fmt.Fprintf(w, "base is %.12s, head is %s; in turns on %s\n"+
+		"median (least to most) of %d runs of %s; processor time is an order's, until Postgres has every record\n",
+		r.Base, r.Head, r.Machine, r.Rounds, r.Duration)
+	r.Table().Write(w)
 	if r.Base != Recorded {
 		return
 	}
