@@ -118,14 +118,15 @@ func (d *Decoder) DecodeKept(record []byte, k *KeptEvent) error {
 func KeptDecoder() func(record []byte, into *KeptEvent) error { return new(Decoder).DecodeKept }
 
 // Event returns the event, which may use the memory of into and its Fills. It is read-only, and valid until into is
-// used again or k is recycled.
+// used again or k is recycled. into must be zero at its first use, and only Event may change it afterwards: the fields
+// that no event of the common ones has are not set again.
 func (k *KeptEvent) Event(into *Event) *Event {
 	if k.rare {
 		return &k.more.event
 	}
-	*into = Event{Kind: k.kind, Terms: k.terms, Unsent: k.unsent, OnDisconnect: k.onClose, Time: k.time,
-		Account: k.account, Symbol: k.symbol, Order: k.order, Shares: k.shares, Rest: k.rest, Fills: into.Fills[:0]}
-	if k.filled {
+	into.Kind, into.Terms, into.Unsent, into.OnDisconnect, into.Time = k.kind, k.terms, k.unsent, k.onClose, k.time
+	into.Account, into.Symbol, into.Order, into.Shares, into.Rest = k.account, k.symbol, k.order, k.shares, k.rest
+	if into.Fills = into.Fills[:0]; k.filled {
 		into.Fills = append(into.Fills, k.fill)
 	}
 	return into

@@ -68,13 +68,13 @@ var placedLog = &table[placedRow]{"placed_log", []column[placedRow]{
 // placedBy appends the rows of the batch's orders.
 func (b *batch) placedBy() *copyRows[placedRow] {
 	b.placedLog.reset()
-	for id, c := range b.accounts {
-		if c.placed.count > 0 {
-			for _, full := range c.placed.full {
-				full.account = id
+	for _, a := range b.accounts.all {
+		if placed := &a.value.placed; placed.count > 0 {
+			for _, full := range placed.full {
+				full.account = a.name
 				b.placedLog.add(&full)
 			}
-			b.placedLog.add(&placedRow{account: id, seq: int64(c.placed.seq), orders: c.placed.b})
+			b.placedLog.add(&placedRow{account: a.name, seq: int64(placed.seq), orders: placed.b})
 		}
 	}
 	return &b.placedLog

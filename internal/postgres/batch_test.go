@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +38,46 @@ func TestABatchKeepsWhatIsOpen(t *testing.T) {
 	b.reset(4)
 	require.Nil(t, b.find(1))
 	require.Empty(t, b.orders)
-	require.NoError(t, b.add(5, &exchange.Event{Kind: exchange.OrderCanceled, Account: "1", Symbol: "S", Order: 1,
+	require.NoError(t, addKept(b, 5, &exchange.Event{Kind: exchange.OrderCanceled, Account: "1", Symbol: "S", Order: 1,
 		Shares: 1, Terms: resting.Terms}))
 	require.Equal(t, map[exchange.OrderID]exchange.Shares{1: 1}, b.canceled, "it is one of before")
+}
+
+// TestABatchFindsNamesByTheirText looks names up by strings at many addresses, more of them than a batch keeps the
+// memory of, and again after a reset.
+func TestABatchFindsNamesByTheirText(t *testing.T) {
+	names := newByName[exchange.AccountID]((*cashChange).reset)
+	for round := range 3 {
+		for range 3 {
+			for i := range namesKept + 100 {
+				v := names.find(exchange.AccountID(strconv.Itoa(i))) // a new string
+				require.EqualValues(t, i, v.n)
+				require.Equal(t, exchange.AccountID(strconv.Itoa(i)), v.name)
+				v.value.event(uint64(round + 1))
+				require.EqualValues(t, 1, v.value.events)
+			}
+		}
+		require.Len(t, names.all, namesKept+100)
+		names.reset()
+		require.Empty(t, names.all)
+	}
+}
+
+// TestABatchFindsOrdersByAnyID adds orders whose ids do not follow each other.
+func TestABatchFindsOrdersByAnyID(t *testing.T) {
+	var index orderIndex
+	for range 2 {
+		ids := []exchange.OrderID{100, 101, 99, 1, 105, 103, 100 + orderIndexMax, 99 + orderIndexMax, 1 << 60}
+		for i, id := range ids {
+			require.Zero(t, index.find(id), id)
+			index.add(id, int32(i+1))
+		}
+		for i, id := range ids {
+			require.EqualValues(t, i+1, index.find(id), id)
+		}
+		for _, id := range []exchange.OrderID{0, 2, 98, 102, 104, 106, 101 + orderIndexMax} {
+			require.Zero(t, index.find(id), id)
+		}
+		index.reset()
+	}
 }

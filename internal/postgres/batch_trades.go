@@ -1,8 +1,10 @@
 package postgres
 
 import (
-	"maps"
+	"encoding/binary"
+	"iter"
 	"slices"
+	"strings"
 
 	"outcry/internal/exchange"
 )
@@ -14,16 +16,12 @@ type tradedChange struct {
 	before  uint64            // trades of the symbol before the batch; set when the batch is written
 }
 
-// trade adds an order's fills to the sums of its symbol, and returns those sums; nil without fills.
+// reset empties t, and keeps memory for the next batch.
+func (t *tradedChange) reset() { *t = tradedChange{seconds: t.seconds[:0]} }
+
+// trade adds an order's fills to the sums of its symbol, and returns those sums.
 func (b *batch) trade(e *exchange.Event) *tradedChange {
-	if len(e.Fills) == 0 {
-		return nil
-	}
-	traded := b.traded[e.Symbol]
-	if traded == nil {
-		traded = new(tradedChange)
-		b.traded[e.Symbol] = traded
-	}
+	traded := &b.symbols.find(e.Symbol).value
 	start := exchange.Candle1s.StartOf(e.Time)
 	if n := len(traded.seconds); n == 0 || traded.seconds[n-1].Start < start {
 		traded.seconds = append(traded.seconds, exchange.Candle{Start: start})
@@ -35,6 +33,17 @@ func (b *batch) trade(e *exchange.Event) *tradedChange {
 		second.Add(&t, traded.Trades)
 	}
 	return traded
+}
+
+// traded ranges over the symbols with trades.
+func (b *batch) traded() iter.Seq[*namedValue[exchange.Symbol, tradedChange]] {
+	return func(yield func(*namedValue[exchange.Symbol, tradedChange]) bool) {
+		for _, s := range b.symbols.all {
+			if s.value.Trades > 0 && !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // candles calls f for each candle of an interval that has trades of the batch. newest is the start of the
@@ -57,35 +66,40 @@ func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchan
 	f(&now)
 }
 
-// numberedExecution is an execution whose numbers count from the start of the batch until it is written.
-type numberedExecution struct {
-	execution
-	market                 *tradedChange
-	takerCash, restingCash *cashChange // accounts of the taker and of the resting order
+// executionNumbers are what the numbers in the row of an execution count from, until the batch is written.
+type executionNumbers struct {
+	end            int // end of the row in executionLog
+	market         *tradedChange
+	taker, resting *cashChange // accounts of the taker and of the resting order
+	numbers
 }
 
-// of gives the execution its number in each of its two accounts, first in that of the resting order. Both may
-// be the same account.
-func (x *numberedExecution) of(restingCash, takerCash *cashChange, seq uint64) {
-	x.takerCash, x.restingCash = takerCash, restingCash
-	restingCash.fills.add(x.order, x.n, false, x.symbol)
-	x.maker = uint64(restingCash.fills.n)
-	restingCash.event(seq)
-	takerCash.fills.add(x.order, x.n, true, x.symbol)
-	x.taker = uint64(takerCash.fills.n)
-	takerCash.event(seq)
+// numbersBytes is the length of the last columns of execution_log: trade, taker_fill and resting_fill.
+const numbersBytes = 3 * (4 + 8)
+
+// number adds the row b.executing, which is the market's trade of this number in the batch. It gives the execution its
+// number in each of its two accounts, first in that of the resting order. Both may be the same account.
+func (b *batch) number(market *tradedChange, trade uint64, taker, resting *cashChange) {
+	x := &b.executing
+	resting.fills.add(x.order, x.n, false, x.symbol)
+	x.maker = uint64(resting.fills.n)
+	resting.event(b.last)
+	taker.fills.add(x.order, x.n, true, x.symbol)
+	x.taker = uint64(taker.fills.n)
+	taker.event(b.last)
+	x.trade = trade
+	b.executionLog.add(x)
+	b.executions = append(b.executions, executionNumbers{len(b.executionLog.b), market, taker, resting, x.numbers})
 }
 
-// executed makes the rows of the executions. Their numbers continue those in the tables.
+// executed returns the rows of the executions, whose numbers then continue those in the tables.
 func (b *batch) executed() *copyRows[execution] {
-	b.executionLog.reset()
 	for i := range b.executions {
 		x := &b.executions[i]
-		row := x.execution
-		row.trade += x.market.before
-		row.taker += x.takerCash.before
-		row.maker += x.restingCash.before
-		b.executionLog.add(&row)
+		last := b.executionLog.b[x.end-numbersBytes : x.end]
+		binary.BigEndian.PutUint64(last[4:], x.trade+x.market.before)
+		binary.BigEndian.PutUint64(last[16:], x.numbers.taker+x.taker.before)
+		binary.BigEndian.PutUint64(last[28:], x.maker+x.resting.before)
 	}
 	return &b.executionLog
 }
@@ -142,10 +156,13 @@ func (w *writer) candles(b *batch, newest map[exchange.Symbol]int64) {
 	bought, paidRounds, paidRests := newArray(numerics), newArray(bigints), newArray(numerics)
 	firsts, trades := newArray(bigints), newArray(bigints)
 	// The order is that of the index, so that neighbouring rows are found in the same pages.
-	for _, sym := range slices.Sorted(maps.Keys(b.traded)) {
+	symbols := slices.SortedFunc(b.traded(), func(s, t *namedValue[exchange.Symbol, tradedChange]) int {
+		return strings.Compare(string(s.name), string(t.name))
+	})
+	for _, s := range symbols {
 		for i := range exchange.Intervals {
-			b.traded[sym].candles(i, newest[sym], func(c *exchange.Candle) {
-				texted.text(string(sym))
+			s.value.candles(i, newest[s.name], func(c *exchange.Candle) {
+				texted.text(string(s.name))
 				lengths.integer(int32(exchange.Seconds(i.Length())))
 				starts.bigint(exchange.Seconds(c.Start))
 				for p, price := range [4]exchange.Price{c.Open, c.High, c.Low, c.Close} {

@@ -205,10 +205,9 @@ func projectRecords(b *testing.B, p *Projector, first uint64, records [][]byte) 
 	p.batch.reset(first - 1)
 	var decoder exchange.Decoder
 	var kept exchange.KeptEvent
-	var event exchange.Event
 	for i, record := range records {
 		require.NoError(b, decoder.DecodeKept(record, &kept))
-		require.NoError(b, p.batch.add(first+uint64(i), kept.Event(&event)))
+		require.NoError(b, p.batch.add(first+uint64(i), &kept))
 		kept.Recycle()
 	}
 	_, err := p.options.Store.write(background, p.batch)
@@ -252,6 +251,28 @@ func benchmarkProjection(b *testing.B, size int) {
 	b.ReportMetric(float64(here.Nanoseconds())/n, "ns-here/record")
 	b.ReportMetric(float64(there.Nanoseconds())/n, "ns-postgres/record")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkBatch adds records to a batch that is not written.
+func BenchmarkBatch(b *testing.B) {
+	m, kept, batch := newMarket(), make([]exchange.KeptEvent, 20_000), newBatch()
+	m.records(marketAccounts + marketSymbols + marketAccounts*marketSymbols)
+	decode := exchange.KeptDecoder()
+	for i, record := range m.records(len(kept)) {
+		require.NoError(b, decode(record, &kept[i]))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		batch.reset(0)
+		for i := range kept {
+			if err := batch.add(uint64(i+1), &kept[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		batch.executed()
+		batch.placedBy()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(kept)), "ns/record")
 }
 
 // BenchmarkLoad reads a million resting orders, half of them buys and one in a hundred partly executed, and

@@ -31,8 +31,8 @@ func (c column[R]) orNull() column[R] {
 	c.null, c.put = true, func(b []byte, r *R) []byte {
 		at := len(b)
 		b = put(b, r)
-		for _, one := range b[at+4:] { // bytes of the value, after its length
-			if one != 0 {
+		for i := len(b) - 1; i >= at+4; i-- { // bytes of the value, after its length; the last ones are rarely 0
+			if b[i] != 0 {
 				return b
 			}
 		}
@@ -140,7 +140,9 @@ func (c *copyRows[R]) sql() string {
 // Of have functions that get and set the value.
 
 func bigint[R any, T ~int64 | ~uint64](name string, field func(*R) *T) column[R] {
-	return bigintOf(name, func(r *R) int64 { return int64(*field(r)) }, func(r *R, v int64) { *field(r) = T(v) })
+	c := bigintOf(name, nil, func(r *R, v int64) { *field(r) = T(v) })
+	c.put = func(b []byte, r *R) []byte { return appendBigint(b, int64(*field(r))) } // a call less than with a getter
+	return c
 }
 
 func bigintOf[R any](name string, get func(*R) int64, set func(*R, int64)) column[R] {
@@ -151,8 +153,9 @@ func bigintOf[R any](name string, get func(*R) int64, set func(*R, int64)) colum
 
 // seconds makes a column with a time in whole seconds; in memory it is nanoseconds.
 func seconds[R any](name string, field func(*R) *int64) column[R] {
-	return bigintOf(name, func(r *R) int64 { return exchange.Seconds(*field(r)) },
-		func(r *R, v int64) { *field(r) = v * exchange.Second })
+	c := bigintOf(name, nil, func(r *R, v int64) { *field(r) = v * exchange.Second })
+	c.put = func(b []byte, r *R) []byte { return appendBigint(b, exchange.Seconds(*field(r))) }
+	return c
 }
 
 // nanos makes the column with the nanoseconds of a time beyond its whole seconds, which are in another column. It
@@ -194,7 +197,9 @@ func amount[R any](name string, fields func(*R) (*exchange.Side, *exchange.Share
 }
 
 func integer[R any, T ~int | ~int32](name string, field func(*R) *T) column[R] {
-	return integerOf(name, func(r *R) int32 { return int32(*field(r)) }, func(r *R, v int32) { *field(r) = T(v) })
+	c := integerOf(name, nil, func(r *R, v int32) { *field(r) = T(v) })
+	c.put = func(b []byte, r *R) []byte { return appendInt(b, int32(*field(r))) }
+	return c
 }
 
 func integerOf[R any](name string, get func(*R) int32, set func(*R, int32)) column[R] {
@@ -216,7 +221,9 @@ func text[R any, T ~string](name string, field func(*R) *T) column[R] {
 }
 
 func boolean[R any](name string, field func(*R) *bool) column[R] {
-	return booleanOf(name, func(r *R) bool { return *field(r) }, func(r *R, v bool) { *field(r) = v })
+	c := booleanOf(name, nil, func(r *R, v bool) { *field(r) = v })
+	c.put = func(b []byte, r *R) []byte { return appendBool(b, *field(r)) }
+	return c
 }
 
 func booleanOf[R any](name string, get func(*R) bool, set func(*R, bool)) column[R] {

@@ -31,7 +31,7 @@ func appendInt(b []byte, v int32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), uint32(v))
 }
 
-func appendBigint[T ~int64 | ~uint64](b []byte, v T) []byte {
+func appendBigint(b []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), uint64(v))
 }
 

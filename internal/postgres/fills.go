@@ -84,7 +84,7 @@ func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exch
 	}
 	f.sym = sym
 	f.b = binary.AppendUvarint(f.b, uint64(n)<<1|1)
-	f.b = append(f.b, symbolMark(sym)...)
+	f.b = append(append(f.b, byte(len(sym))), sym...)
 }
 
 // symbolMark returns the bytes that name a symbol in fill_log and placed_log. A row without them has no item

@@ -61,7 +61,6 @@ type ProjectorOptions struct {
 type Projector struct {
 	options ProjectorOptions
 	records *trail.Follower[exchange.KeptEvent]
-	scratch exchange.Event                                        // memory for the event being added
 	batch   *batch                                                // batch being written, or to be written next
 	ahead   *batch                                                // batch after that one
 	gather  func(gathered time.Duration, arrived int) bool        // gatherOn; tests replace it
@@ -77,7 +76,7 @@ type Projector struct {
 	undeleted bool          // the last attempt to delete segments failed
 
 	enough  context.CancelFunc // ends the goroutine of taking
-	taking  sync.WaitGroup     // while batch is written, a goroutine owns records, scratch and ahead
+	taking  sync.WaitGroup     // while batch is written, a goroutine owns records and ahead
 	takeErr error              // that goroutine's error
 
 	// mu guards the fields below. changed is closed and replaced after each commit. ended is why there will be
@@ -269,14 +268,14 @@ func (p *Projector) letGather(ctx context.Context) error {
 
 // next waits for the next record. While it waits, it retries the deletion of applied segments, such as those
 // that another reader held at the last commit: on a full disk no further record arrives until one is deleted.
-func (p *Projector) next(ctx context.Context) (seq uint64, e *exchange.Event, err error) {
+func (p *Projector) next(ctx context.Context) (seq uint64, kept *exchange.KeptEvent, err error) {
 	for {
 		soon, cancel := context.WithTimeout(ctx, dropAgain)
 		seq, kept, err := p.records.Next(soon)
 		cancel()
 		switch {
 		case err == nil:
-			return seq, kept.Event(&p.scratch), nil
+			return seq, kept, nil
 		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 			return 0, nil, fmt.Errorf("postgres: read the journal: %w", err)
 		}
@@ -301,9 +300,9 @@ func (p *Projector) removeApplied() {
 // fill waits until the batch has a record, then adds all further records that are available.
 func (p *Projector) fill(ctx context.Context) error {
 	if p.batch.records() == 0 {
-		seq, e, err := p.next(ctx)
+		seq, kept, err := p.next(ctx)
 		if err == nil {
-			err = p.batch.add(seq, e)
+			err = p.batch.add(seq, kept)
 		}
 		if err != nil {
 			return err
@@ -322,7 +321,7 @@ func (p *Projector) take(b *batch, size int) error {
 		if !ok {
 			return nil
 		}
-		if err := b.add(seq, kept.Event(&p.scratch)); err != nil {
+		if err := b.add(seq, kept); err != nil {
 			return err
 		}
 	}

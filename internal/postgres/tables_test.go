@@ -79,14 +79,14 @@ func TestNullStandsForZero(t *testing.T) {
 func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 	b := newBatch()
 	fill, executed := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}, execution{symbol: "A"}
-	b.row = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
+	b.plain = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
 		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Terms: exchange.Terms{Side: exchange.Sell,
 			Limit: 5},
 		Shares: 6, Time: 7 * exchange.Second, Ref: "r", Fills: []exchange.Fill{fill}}}
 	add := func() {
 		for _, log := range []*copyRows[record]{&b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.placementLog, &b.refs} {
 			log.reset()
-			log.add(&b.row)
+			log.add(&b.plain)
 		}
 		b.executionLog.reset()
 		b.executionLog.add(&executed)

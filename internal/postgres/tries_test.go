@@ -144,7 +144,7 @@ func mustProjectorOf(t *testing.T, s *Store, j *journal.Journal) *Projector {
 func addKept(b *batch, seq uint64, e *exchange.Event) error {
 	var kept exchange.KeptEvent
 	kept.Keep(e)
-	err := b.add(seq, kept.Event(new(exchange.Event)))
+	err := b.add(seq, &kept)
 	kept.Recycle()
 	kept.Keep(&exchange.Event{Kind: exchange.SymbolHalted, Symbol: "OTHER",
 		Reason: strings.Repeat("!", len(e.Ref)+len(e.Reason))})

@@ -172,7 +172,8 @@ func (w *writer) accounts(b *batch) {
 	opened, fills := newCopy(newAccounts), newCopy(fillLog)
 	ids, balances, helds, counts, events := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
 		newArray(integers)
-	for id, c := range b.accounts {
+	for _, a := range b.accounts.all {
+		id, c := a.name, &a.value
 		if o, ok := b.opened[id]; ok {
 			c.before = 0
 			opened.add(&accountRow{seq: o.seq, AccountState: exchange.AccountState{ID: id, Opened: o.balance,
@@ -188,13 +189,13 @@ func (w *writer) accounts(b *batch) {
 	copyInto(w, &opened)
 	if ids.n > 0 {
 		changed := w.query(func(columns [][]byte) {
-			c := b.accounts[exchange.AccountID(columns[0])]
+			c := b.account(exchange.AccountID(columns[0]))
 			c.before = binary.BigEndian.Uint64(columns[1]) - uint64(c.fills.n)
 		}, changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), events.bytes())
 		w.expect(ids.n, changed, "accounts")
 	}
-	for id, c := range b.accounts {
-		c.fills.rows(&fills, id, c.before)
+	for _, a := range b.accounts.all {
+		a.value.fills.rows(&fills, a.name, a.value.before)
 	}
 	copyInto(w, &fills)
 }
@@ -240,11 +241,14 @@ func (w *writer) halts(b *batch) {
 func (w *writer) positions(b *batch) {
 	symbols, accounts, shares, helds := newArray(texts), newArray(texts), newArray(numerics), newArray(numerics)
 	// The order is that of the index, so that neighbouring rows are found in the same pages.
-	keys := slices.SortedFunc(maps.Keys(b.positions), positionKey.compare)
-	for _, key := range keys {
-		c := b.positions[key]
-		symbols.text(string(key.symbol))
-		accounts.text(string(key.account))
+	changes := make([]*sharesChange, len(b.positions))
+	for i := range changes {
+		changes[i] = &b.positions[i]
+	}
+	slices.SortFunc(changes, (*sharesChange).compare)
+	for _, c := range changes {
+		symbols.text(string(c.symbol))
+		accounts.text(string(c.account))
 		shares.position(c.shares)
 		helds.position(c.held)
 	}
@@ -319,8 +323,9 @@ func (w *writer) traded(b *batch) {
 	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints),
 		newArray(numerics)
 	prices, times, nanos := newArray(numerics), newArray(bigints), newArray(integers)
-	for s, t := range b.traded {
-		symbols.text(string(s))
+	for s := range b.traded() {
+		t := &s.value
+		symbols.text(string(s.name))
 		trades.bigint(int64(t.Trades))
 		shares.position(t.Shares)
 		rounds.bigint(int64(t.Notional.Rounds))
@@ -335,7 +340,7 @@ func (w *writer) traded(b *batch) {
 	newest := make(map[exchange.Symbol]int64, symbols.n)
 	changed := w.query(func(columns [][]byte) {
 		sym := exchange.Symbol(columns[0])
-		t := b.traded[sym]
+		t := &b.symbols.find(sym).value
 		t.before = binary.BigEndian.Uint64(columns[1]) - t.Trades
 		if start := columns[2]; start != nil {
 			newest[sym] = int64(binary.BigEndian.Uint64(start)) * exchange.Second

@@ -196,7 +196,7 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 		kind := exchange.EventKind(n)
 		b := newBatch()
 		b.reset(0)
-		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1,
+		err := addKept(b, 1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1,
 			Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1})
 		if known[kind] {
 			require.NoError(t, err, kind)
