@@ -44,9 +44,9 @@ func guardTable(r *guard.Report) string {
 
 // guardSection returns the section about the comparison with an earlier revision.
 func guardSection(r *guard.Report) string {
-	return fmt.Sprintf("Base is %.12s, head %s; %d rounds of %s, in turns on %s, %s. Median (least to most); processor time "+
-		"is an order's, until Postgres has every record.\n\n    %s\n\n%s", r.Base, r.Head, r.Rounds, r.Duration, r.Machine,
-		r.Began.Format("2006-01-02"), r.Command, guardTable(r))
+	return fmt.Sprintf("Base is %.12s, head %s; %d rounds of %s, in turns on %s, %s. Median (least to most); "+
+		"processor time is an order's, until Postgres has every record.\n\n    %s\n\n%s", r.Base, r.Head, r.Rounds,
+		r.Duration, r.Machine, r.Began.Format("2006-01-02"), r.Command, guardTable(r))
 }
 
 // measuredOn says on which machine, when and how often the figures in RESULTS were measured.
