@@ -38,7 +38,8 @@ func TestEachAlertLinksToItsRunbook(t *testing.T) {
 }
 
 // searched are the places of the pages that name a text of the log: a search of the journal, and "the log has `text`".
-var searched = regexp.MustCompile(`journalctl [^|\n]*\| grep (?:-\w+ )?'([^']+)'|\blog (?:has|says why:)\s+` + "`([^`]+)`")
+var searched = regexp.MustCompile(`journalctl [^|\n]*\| grep (?:-\w+ )?'([^']+)'|` +
+	`\blog (?:has|says why:)\s+` + "`([^`]+)`")
 
 // TestEachTextThatARunbookSearchesIsLogged compares the texts that the pages search the log for with the source.
 func TestEachTextThatARunbookSearchesIsLogged(t *testing.T) {
