@@ -66,8 +66,8 @@ type run struct {
 	prometheus []*prometheus
 }
 
-// measured runs a market and waits for two scrapes by each Prometheus that enclose exactly the measured part: one
-// that has seen all commands before it, and one that has seen all commands at its end.
+// measured runs a market and waits for two scrapes by each Prometheus that exactly enclose the measured part: one
+// after all commands before it were counted, and one after all its own were counted.
 func (x *exchange) measured(t *testing.T, clients int, duration time.Duration, before func(), all ...*prometheus) *run {
 	t.Helper()
 	market, ok := scenario.Find("market")
@@ -214,9 +214,9 @@ func (p *prometheus) checkRules(cluster *prometheus) {
 	require.Equal(t, 28, alerts)
 }
 
-// TestPercentilesAreThoseOfTheClients compares the dashboard's p50 and p99 with those that the load generator
-// measured for the same requests, while every answer waits for a slow Postgres. Nearly all of the time, some
-// hundred milliseconds, passes in the server, so the times of the clients and of the server are close.
+// TestPercentilesAreThoseOfTheClients compares the dashboard's p50 and p99 with those that the load generator measured
+// for the same requests, while every answer waits for a slow Postgres. Nearly all of that time, a few hundred
+// milliseconds, is spent in the server, so the times of the clients and of the server are close.
 func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 	x := open(t, "--ack=postgres")
 	r := x.measured(t, 64, 6*time.Second, func() { x.postgres.Slow(5 * time.Millisecond) },

@@ -36,7 +36,7 @@ var benches = []what{
 	{"growth", "let history grow, and measure restarts, journal and memory", (*benching).growth},
 }
 
-// what is something that bench can measure.
+// what is one of the things that bench can measure.
 type what struct {
 	name, about string
 	prepare     func(*benching)

@@ -71,7 +71,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestAGuardWithoutHistoryIsSkipped runs it where git does not have the recorded revision.
+// TestAGuardWithoutHistoryIsSkipped runs the guard in a repository that does not have the recorded revision.
 func TestAGuardWithoutHistoryIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.org/copy\n"), 0o600))

@@ -2,8 +2,8 @@
 // applied in order, each once, by internal/postgres. A file that has been
 // released is never changed: a change is a further file.
 //
-// From 0008 on each statement names the schema of a relation: outcry, or people, for which
-// internal/postgres puts the schema that people read.
+// From 0008 on each statement names the schema of a relation: outcry, or people, which internal/postgres replaces by
+// the schema for readers.
 package migrations
 
 import "embed"

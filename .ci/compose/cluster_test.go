@@ -23,7 +23,7 @@ func cluster(t *testing.T) *types.Project {
 	return p
 }
 
-// TestTheNodesDifferInTheirNumberOnly compares what each node is given.
+// TestTheNodesDifferInTheirNumberOnly compares the configurations of the nodes.
 func TestTheNodesDifferInTheirNumberOnly(t *testing.T) {
 	p := cluster(t)
 	require.Len(t, p.Services, 6)
@@ -66,7 +66,7 @@ func TestTheNodesDifferInTheirNumberOnly(t *testing.T) {
 	require.True(t, bool(p.Networks["peers"].Internal))
 }
 
-// TestTheScriptMakesACertificateForEachNode makes them twice, and has openssl judge them.
+// TestTheScriptMakesACertificateForEachNode makes them twice, and verifies them with openssl.
 func TestTheScriptMakesACertificateForEachNode(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "peers")
 	certify := func(nodes ...string) {

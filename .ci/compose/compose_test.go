@@ -1,5 +1,5 @@
-// Package compose checks deploy/compose.yaml with the library that Docker Compose reads
-// it with: that it is one, and that it keeps the rules of docs/reference/CONTAINERS.md.
+// Package compose checks deploy/compose.yaml with the library that Docker Compose itself uses: that it is valid, and
+// that it follows the rules of docs/reference/CONTAINERS.md.
 package compose
 
 import (
@@ -76,7 +76,7 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
 	require.NotEmpty(t, secret(outcryd, "pgpass"))
 
-	// Anyone who operates it has in the container what the page names.
+	// The container has everything that the page says operators find in it.
 	page, err := os.ReadFile("../../docs/reference/CONTAINERS.md")
 	require.NoError(t, err)
 	for name, file := range map[string]string{"authority": "ca.pem", "admin_token": "admin.token"} {
@@ -212,7 +212,7 @@ func TestSecretsAreFilesThatAreNotInTheRepository(t *testing.T) {
 	}
 }
 
-// TestNoDocumentedCommandLeavesASecretOpen looks at what the page has people write to.
+// TestNoDocumentedCommandLeavesASecretOpen checks every command of the page that writes to a file.
 func TestNoDocumentedCommandLeavesASecretOpen(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/CONTAINERS.md")
 	require.NoError(t, err)
@@ -254,7 +254,8 @@ func TestTheScriptMakesTheSecretsOnce(t *testing.T) {
 	require.Contains(t, string(out), "is there already")
 }
 
-// TestTheScriptGoesOnAfterOneThatWasKilled has it end half way: nothing is taken for done.
+// TestTheScriptGoesOnAfterOneThatWasKilled kills the script halfway: the next run must not treat anything unfinished
+// as done.
 func TestTheScriptGoesOnAfterOneThatWasKilled(t *testing.T) {
 	dir, none := t.TempDir(), t.TempDir()
 	b, err := os.ReadFile(filepath.Join(deploy, "secrets.sh"))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatTheExchangeMayTakeFitsIntoItsMemory adds up what the documents say that each
-// setting of the container may cost in memory.
+// TestWhatTheExchangeMayTakeFitsIntoItsMemory adds up the memory that each setting of the container may need according
+// to the documentation.
 func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	s := project(t).Services["outcryd"]
 	figure := func(path, pattern string) int {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheServerTakesTheSettingsOfEachNode has it check the environment of each service that
-// runs it, with the image's, and with files where secrets are mounted.
+// TestTheServerTakesTheSettingsOfEachNode makes the server check its settings in the environment of each service,
+// combined with the image's, and with files in place of mounted secrets.
 func TestTheServerTakesTheSettingsOfEachNode(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "outcryd")

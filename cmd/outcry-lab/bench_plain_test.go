@@ -130,9 +130,9 @@ func TestAProfileSaysTheHabits(t *testing.T) {
 	require.Contains(t, stderr, "--profile "+profile+": ")
 }
 
-// TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer runs each experiment against a server that closes
-// the connection after a reply, uses another attribute and sends no length, and twice against Outcry, where
-// the first run's accounts remain.
+// TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer runs each experiment against a server that closes the
+// connection after a reply, uses another attribute and sends no length, and then twice against Outcry, which still has
+// the first run's accounts in the second run.
 func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}

@@ -83,8 +83,8 @@ func (d *doomed) serve(conn net.Conn, to string) {
 	}
 }
 
-// TestABenchGoesOnOverACrash kills the exchange while orders are in flight, and restarts it. All orders are
-// answered, none is lost or done twice, and the result shows the gap.
+// TestABenchGoesOnOverACrash kills the exchange while orders are in flight, and restarts it. All orders are answered,
+// none is lost or executed twice, and the result shows the gap.
 func TestABenchGoesOnOverACrash(t *testing.T) {
 	t.Parallel()
 	const orders = 2000

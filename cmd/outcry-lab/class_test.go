@@ -51,7 +51,7 @@ func as(t *testing.T, addr, token string) *api.Client {
 }
 
 // TestAClassTradesAndBeginsAnew: each student trades with a token. After a reset the tokens are the same and
-// everything else is new, and the old data is kept and complete.
+// everything else is new; the old data is kept completely.
 func TestAClassTradesAndBeginsAnew(t *testing.T) {
 	data, file, p := classOf(t)
 	make3 := func() (string, string, int) {

@@ -30,7 +30,7 @@ type market struct {
 	err     error
 }
 
-// report collects what a demo prints.
+// report collects the output of a demo.
 type report struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/lab/grade/faulty"
 )
 
-// TestAResultIsWrittenWhereALinkLed: the result goes to where a link led when the command began. If links were
-// followed later, a graded server or another user could make root write to any file.
+// TestAResultIsWrittenWhereALinkLed: the result goes to the file that the link led to when the command began. If links
+// were followed later, a graded server or another user could make root write to any file.
 func TestAResultIsWrittenWhereALinkLed(t *testing.T) {
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{})
@@ -45,8 +45,8 @@ func TestAResultIsWrittenWhereALinkLed(t *testing.T) {
 	require.Contains(t, stderr, "--json: grade: "+link+" leads to a link of another user, 12345")
 }
 
-// TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller: if root grades, a server runs as the user nobody, who
-// must have access to its folder.
+// TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller: if root grades, a server runs as the user nobody, which must
+// have access to its folder.
 func TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // then the server runs as this user

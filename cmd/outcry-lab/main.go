@@ -1,5 +1,5 @@
-// Command outcry-lab is for teachers, researchers and performance engineers: it grades servers of the
-// protocol, makes the accounts of a class, measures a server, and runs a market of bots.
+// Command outcry-lab is for teachers, researchers and performance engineers: it grades servers of the protocol,
+// creates the accounts of a class, measures a server, and runs a market of bots.
 package main
 
 import (

@@ -47,7 +47,7 @@ type clusterAnswer struct {
 	Different []string     `json:"different,omitempty"`
 }
 
-// nodeAnswer is a node that was asked, or a node that only another node knows.
+// nodeAnswer is a node that was asked, or a node that is known only from another node's answer.
 type nodeAnswer struct {
 	Address string          `json:"address"` // HOST:PORT of its HTTP side
 	Error   string          `json:"error,omitempty"`

@@ -143,7 +143,7 @@ func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
 	require.Contains(t, got, "NO NODE could be asked\n")
 }
 
-// TestWhatTheLeaderKnowsOfANodeIsShown: a node's row shows what the leader knows about the node: that it is a
+// TestWhatTheLeaderKnowsOfANodeIsShown: a node's row shows the leader's information about the node: that it is a
 // learner, or that it does not answer.
 func TestWhatTheLeaderKnowsOfANodeIsShown(t *testing.T) {
 	all, https := fakeNodes(t, 3)

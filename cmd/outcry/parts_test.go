@@ -61,8 +61,8 @@ func projected(t *testing.T, data, database string) {
 	require.NoError(t, j.Close())
 }
 
-// TestAnOrderInPartsIsTheSameEverywhere executes an order in three parts. A server killed after the first part
-// leaves a journal, or tables, or a backup of them. Each must verify as it is, and must lead to the same final
+// TestAnOrderInPartsIsTheSameEverywhere executes an order in three parts. A server killed after the first part leaves
+// a journal, or tables, or a backup of them. Each must pass verification unchanged, and must lead to the same final
 // state.
 func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")

@@ -103,7 +103,7 @@ func (r *relay) serve(conn net.Conn) {
 	}
 }
 
-// TestAScriptRepeatsALineUntilItHasAnAnswer: replies are lost, and yet no command is done twice.
+// TestAScriptRepeatsALineUntilItHasAnAnswer: replies are lost, but no command is executed twice.
 func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
 	r := startRelay(t, p.Addr)
@@ -141,8 +141,8 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 	}
 }
 
-// TestARefusalAfterALostAnswerIsNoAnswer: the exchange refuses a retry of a command whose first try it may
-// have done.
+// TestARefusalAfterALostAnswerIsNoAnswer: the exchange refuses a retry of a command whose first try it may have
+// executed.
 func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -174,8 +174,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, "error: not now\n", got, "it was sent once")
 }
 
-// TestScriptsAreToldWhatA1After3IsWorth: each text that advises to repeat a line also explains an exit status of 1
-// after one of 3: the first try may still have been done.
+// TestScriptsAreToldWhatA1After3IsWorth: each text that recommends a retry also explains an exit status of 1 after one
+// of 3: the first try may still have been executed.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	usage, _, status := outcry("", "help")
 	require.Equal(t, cli.ExitOK, status)

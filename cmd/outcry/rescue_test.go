@@ -33,7 +33,7 @@ type memberProcess struct {
 	output         *output
 }
 
-// output collects what a process prints.
+// output collects the output of a process.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -115,9 +115,9 @@ func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
 	return leads
 }
 
-// TestANodeIsVerifiedBackedUpAndRescued verifies and backs up each node of a cluster while two clients trade.
-// Then all nodes but one are lost. That node continues alone, and at last as a server without a cluster, with
-// all of its history.
+// TestANodeIsVerifiedBackedUpAndRescued verifies and backs up each node of a cluster while two clients trade. Then all
+// nodes but one are lost. That node continues alone, and finally as a server without a cluster, with its complete
+// history.
 func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	budget.SkipUnlessFull(t, "the commands of docs/CLUSTER.md")
 	t.Parallel()

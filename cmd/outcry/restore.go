@@ -65,7 +65,7 @@ func runRestore(o backup.RestoreOptions, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// checkBackup reads a whole backup, verifies it, and prints what is in it.
+// checkBackup reads a whole backup, verifies it, and prints its contents.
 func checkBackup(path string, stdout, stderr io.Writer) error {
 	line := progress.Start(stderr)
 	defer line.Stop()

@@ -52,7 +52,7 @@ func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// noneEmpty returns a usage error if one of the flags is given with an empty value.
+// noneEmpty returns a usage error if one of the flags was given an empty value.
 func noneEmpty(f *flag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if cli.IsGiven(f, name) && f.Lookup(name).Value.String() == "" {

@@ -18,7 +18,7 @@ type refUse int
 
 const (
 	noRef      refUse = iota // the command has no --ref
-	refOfNew                 // --ref names what the command makes
+	refOfNew                 // --ref names the object that the command creates
 	refOfOrder               // --ref names an order in place of its number
 )
 

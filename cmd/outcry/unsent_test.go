@@ -131,8 +131,8 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	require.False(t, errors.As(err, new(*cli.NoAnswerError)), "the token goes to another machine")
 }
 
-// TestAFileWithoutAnAnswerMayHaveBeenDone: however the reply is lost, the error says that the file may have been
-// done.
+// TestAFileWithoutAnAnswerMayHaveBeenDone: no matter how the reply is lost, the error says that the file may have been
+// executed.
 func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 	taking := func(then func(net.Conn)) func(net.Conn) {
 		return func(conn net.Conn) {

@@ -200,7 +200,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 
 func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 	empty, database := t.TempDir(), pgtest.NewDatabase(t)
-	loop := filepath.Join(t.TempDir(), "loop") // a link to itself hides what is there, like a closed directory
+	loop := filepath.Join(t.TempDir(), "loop") // a link to itself hides its content, like a directory without permissions
 	require.NoError(t, os.Symlink(loop, loop))
 	for _, c := range []struct {
 		args []string

@@ -67,7 +67,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	}
 }
 
-// TestVerifyLiveSaysWhatDoesNotRun: verify --live starts no cluster, and says what is not running.
+// TestVerifyLiveSaysWhatDoesNotRun: verify --live starts no cluster, and reports what is not running.
 func TestVerifyLiveSaysWhatDoesNotRun(t *testing.T) {
 	data := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "postgres", "data"), 0o700))

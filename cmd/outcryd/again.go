@@ -79,8 +79,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if err := s.member.former.tooOften(); err != nil && !asked {
 		return err
 	}
-	// The next program would not know of a signal that this one has received. From here on a signal ends the
-	// process.
+	// The next program would not learn of a signal that this one receives. So from now on a signal ends the process.
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()

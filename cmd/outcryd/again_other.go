@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// execSelf returns an error that asks for a restart by the supervisor.
+// execSelf returns an error that requests a restart by the supervisor.
 func execSelf([]string) error {
 	return errors.New("this system cannot restart the program: its supervisor must start it")
 }

@@ -46,7 +46,7 @@ func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 }
 
 // TestALeaderOutlastsTheOthersInLag: a leader may lag more than a node that is to take over, since handing over to a
-// node that lags as much would gain nothing.
+// node that lags just as much would gain nothing.
 func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
 	leads, follows := lagMost(1200, true, true), lagMost(1200, false, true)
 	require.EqualValues(t, 900, leads)

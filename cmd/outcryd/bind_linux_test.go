@@ -46,7 +46,7 @@ func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 }
 
 // TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both servers bind the address, and refuses the second one
-// when it starts to listen.
+// only when it starts to listen.
 func TestOfTwoServersThatStartAtOnceOneListens(t *testing.T) {
 	first, err := listen.Bind("listen", "127.0.0.1:0")
 	require.NoError(t, err)

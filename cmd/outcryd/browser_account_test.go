@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stubDoor replaces the page's WebSocket with a stub that the test controls, so that it can do what no exchange does on
-// demand, such as losing an answer. door.sent holds the messages that the page sent on the newest connection, except
-// pings; door.opened counts connections. The page pings every 20 ms.
+// stubDoor replaces the page's WebSocket with a stub that the test controls, so that the test can cause things that no
+// exchange does on demand, such as a lost answer. door.sent holds the messages that the page sent on the newest
+// connection, except pings; door.opened counts connections. The page pings every 20 ms.
 const stubDoor = `{
 	const every = window.setInterval;
 	window.setInterval = (call, pause) => every(call, pause === 10_000 ? 20 : pause);

@@ -465,7 +465,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 		step.do()
 		p.until(fmt.Sprintf("%s === %q", ground, step.want))
 	}
-	// Use a symbol whose name, prices and sizes are as long as they can be.
+	// Use a symbol whose name, prices and sizes have the maximum length.
 	long := strings.Repeat("W", exchange.SymbolCharsMax)
 	c := dial(t, server.xml)
 	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`">`+

@@ -467,7 +467,7 @@ func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
 	require.Contains(t, log, "would be a second leader")
 }
 
-// TestALeaderHandsOverWhenItsPostgresLags: another node, whose Postgres keeps up, takes over the orders. The old leader
+// TestALeaderHandsOverWhenItsPostgresLags: another node, whose Postgres keeps up, takes over as leader. The old leader
 // does not campaign and follows it.
 func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	t.Parallel()
@@ -492,7 +492,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.Contains(t, old.log.String(), "does not lead while its Postgres is so far behind")
 	_, err = stuck.Exec(background, "ROLLBACK")
 	require.NoError(t, err)
-	// Under load the Postgres of the new leader may lag as well, so the old one may lead again.
+	// Under load, the Postgres of the new leader may lag as well, so the old one may lead again.
 	require.Eventually(t, func() bool {
 		return slices.Contains([]string{remote.RoleStandby, remote.RoleLeader}, old.view().Role)
 	}, patience, lookEvery, "log: %s", old.log)

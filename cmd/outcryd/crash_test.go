@@ -129,7 +129,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *replied, ans
 	}
 }
 
-// compare requires that an order has everything that clients' answers said; it may have more executions.
+// compare requires that an order agrees with everything that clients' answers said; it may have more executions.
 func (k *replied) compare(t *testing.T, id string, now wire.Answer, where string) {
 	t.Helper()
 	before := k.orders[id]

@@ -53,7 +53,7 @@ type smallDisk struct {
 }
 
 // newSmallDisk mounts a small disk in a mount namespace of its own, which disappears with the test even if the test is
-// killed. Root needs no user namespace for it.
+// killed. Running as root, it needs no user namespace.
 func newSmallDisk(t *testing.T) *smallDisk {
 	t.Helper()
 	path := t.TempDir()

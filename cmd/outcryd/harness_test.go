@@ -58,8 +58,8 @@ func TestMain(m *testing.M) {
 // racedTests has the names of the tests that called raced.
 var racedTests sync.Map
 
-// raced marks a test of servers to also run under the race detector without -tags full. The marked tests together
-// use every kind of connection; the other tests start servers in the same way, and are skipped there.
+// raced marks a test of servers to also run under the race detector without -tags full. The marked tests together use
+// every kind of connection; the other tests start servers in the same way, and are skipped under the race detector.
 func raced(t *testing.T) { racedTests.Store(t.Name(), true) }
 
 // skipUnlessRaced skips, under the race detector without -tags full, a test that did not call raced.

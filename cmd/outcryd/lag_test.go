@@ -37,8 +37,8 @@ func (s *server) slowed(t *testing.T) (hits float64) {
 	return hits
 }
 
-// TestAViewThatLagsSlowsItsCause: while the view of accounts is slow, the connection whose orders it has not taken in
-// waits, and others are served. Both followers are known to the sessions.
+// TestAViewThatLagsSlowsItsCause: while the view of accounts is slow, the server delays the connection whose orders it
+// has not processed yet, and serves others. Both followers are known to the sessions.
 func TestAViewThatLagsSlowsItsCause(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)

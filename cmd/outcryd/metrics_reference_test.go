@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// advice says for each metric what to do about a bad value, or "" if no value needs action.
+// advice has, for each metric, what to do about a bad value, or "" if no value needs action.
 var advice = map[string]string{
 	// Health.
 	"outcry_ready":      "0: `/readyz` says why",

@@ -52,8 +52,8 @@ func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 }
 
 // TestTheHostIsANameOfTheServer: on an address that is not loopback, as in a container, a web page whose own host name
-// was pointed there (DNS rebinding) can neither read nor change anything. Where the machine
-// has no such address, only loopback is tested here; the tests of admin cover the rest.
+// was pointed there (DNS rebinding) can neither read nor change anything. If the machine has no such address, only
+// loopback is tested here; the tests of admin cover the rest.
 func TestTheHostIsANameOfTheServer(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, _ := inProcess(t, append(flags, "--http=:0", "--open", "--http-hosts=outcryd, exchange.example")...)

@@ -186,7 +186,7 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// operateBoth does one random operation on the exchange and on its model. It returns how many orders were canceled
+// operateBoth performs one random operation on the exchange and on its model. It returns how many orders were canceled
 // and how many symbols were halted.
 func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchange) (canceled, halts int) {
 	t.Helper()
@@ -218,7 +218,7 @@ func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchang
 }
 
 // TestAKillAroundACancelAllLeavesAllOrNothingOfIt kills the program while it cancels all of an account's orders in
-// eight symbols. If the cancel was answered, it is done.
+// eight symbols. If the cancel was answered, it must be complete.
 func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -156,7 +156,7 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 		c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
 		require.Equal(t, [][]string{{fmt.Sprint(n)}}, query(t, text(t, database), `SELECT count(*) FROM orders`))
 	}
-	// If the whole data directory is lost, nothing that was answered is lost.
+	// Even if the whole data directory is lost, no answered command is lost.
 	p.kill()
 	p = start(t, "--data="+t.TempDir(), "--database-url="+database, "--ack=postgres")
 	require.Contains(t, dial(t, p.xml).must(t,

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes repeats the same frames: at once, after a kill with Postgres
-// away, after a kill with all refs in Postgres and none in memory, and after Postgres was away again.
+// TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes repeats the same frames: immediately, after a kill with
+// Postgres away, after a kill with all refs in Postgres and none in memory, and after Postgres was away again.
 func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
@@ -64,7 +64,7 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	require.Zero(t, metric(t, p, "outcry_refs_in_memory"), "all are in Postgres")
 	same("after a kill with all in Postgres")
 
-	// Old refs are only in Postgres. While Postgres is away, the server cannot know what they were used for.
+	// Old refs are only in Postgres. While Postgres is away, the server cannot find out what they were used for.
 	back = away(t, pg, dir)
 	reply := replies[2]
 	require.Eventually(t, func() bool { // a database connection may outlive the postmaster for a moment

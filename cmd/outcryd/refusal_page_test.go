@@ -20,7 +20,7 @@ var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/out
 	"internal/process/listen/listen.go", "internal/operate/recovery/database.go", "internal/operate/recovery/state.go",
 	"internal/operate/settings/security.go"}
 
-// refusal is a row of docs/reference/MESSAGES.md: what the log says, what it means, and what to do.
+// refusal is a row of docs/reference/MESSAGES.md: the log message, its meaning, and what to do.
 type refusal struct {
 	says, is, do string
 	files        []string // files with an error text that contains says; empty if another program reports the error

@@ -98,7 +98,7 @@ func (p *protected) do(
 		DisableKeepAlives: true}}).Do(r)
 }
 
-// badTokens returns tokens that must not be accepted for account 1, by what is wrong with them.
+// badTokens returns tokens that must not be accepted for account 1, keyed by what is wrong with them.
 func (p *protected) badTokens(t *testing.T) map[string]string {
 	t.Helper()
 	right, _ := p.token(t, "account:1", time.Time{})

@@ -60,7 +60,7 @@ type server struct {
 	doors           doors
 	feed            *market.Feed
 	followers       []door.Follower // of the journal: view and feed
-	view            *accounts.View  // serves what accounts ask about themselves
+	view            *accounts.View  // serves the accounts' queries about themselves
 	marks           health.LagMarks // when the journal's records were synced
 	health          *health.Watch   // watches the health of the exchange; nil without feed
 	httpAddr        net.Addr

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// somebody opens a database session that stands for another user of the database.
+// somebody opens a database session that plays another user of the database.
 func somebody(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	conn := allTables(t, database)

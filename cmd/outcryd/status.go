@@ -36,8 +36,8 @@ func (s *server) why() string {
 	return ""
 }
 
-// ready returns why the exchange accepts no orders, or nil while it accepts them. An unreachable Postgres
-// is no reason, but a Postgres that is too far behind is one.
+// ready returns why the exchange accepts no orders, or nil while it accepts them. Being unable to reach Postgres is
+// not a reason, but a Postgres that is too far behind is.
 func (s *server) ready() error {
 	if err := s.started(); err != nil {
 		return err

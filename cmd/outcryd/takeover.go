@@ -255,8 +255,8 @@ func (m *member) last() uint64 {
 	return m.replica.Load().Appended()
 }
 
-// allCommitted reports whether everything that the engine has done is committed, so that its state may be
-// published. It is always true for a server alone.
+// allCommitted reports whether all records of the engine are committed, so that its state may be published. It is
+// always true for a server alone.
 func (m *member) allCommitted() bool {
 	return m == nil || m.replica.Load().Appended() == m.replica.Load().Synced()
 }
@@ -291,8 +291,8 @@ func (m *member) show(
 	return standby.Show(ctx, id, after, most)
 }
 
-// stopCampaigning keeps a node that is stopping from becoming the leader. A node that already leads remains
-// the leader until leave, so that clients receive the replies to what they have sent.
+// stopCampaigning keeps a node that is stopping from becoming the leader. A node that already leads remains the leader
+// until leave, so that clients receive the replies to their requests.
 func (m *member) stopCampaigning() {
 	if m == nil || m.replica.Load() == nil {
 		return

@@ -282,8 +282,8 @@ func requireFillsSince(t *testing.T, c *conn, database string, some bool) {
 	require.Equal(t, some, older > 0)
 }
 
-// TestAnExchangeInASchemaOfItsOwnIsUpgraded: the tables are in another schema because search_path named it, or
-// because it has the role's name. After the upgrade, people find the tables where they were.
+// TestAnExchangeInASchemaOfItsOwnIsUpgraded: the tables are in another schema because search_path named it, or because
+// it has the role's name. After the upgrade, the tables are still where they were.
 func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
 	for schema, parameter := range map[string]string{"desk": "&search_path=desk", "outcry": ""} {
 		for _, g := range []golden{{"testdata/upgrade/schema-1"}, {"testdata/upgrade/schema-6"}} {

@@ -162,10 +162,10 @@ func (r *requests) read(account int, sym string, id int) (method, params string)
 	return "book.get", fmt.Sprintf(`{"sym":%q}`, sym)
 }
 
-// TestRequestsThatComeTogetherAreAnsweredAsOneByOne sends the same requests to two servers: to the first one at a
-// time, each after the answer to the one before; to the second many in one write. Both must give the same answers.
-// Among the requests are refused ones, reads, tokens and other accounts' ids; a kill halfway leaves refs only in
-// the database.
+// TestRequestsThatComeTogetherAreAnsweredAsOneByOne sends the same requests to two servers: to the first server one at
+// a time, each after the answer to the one before; to the second server many in one write. Both must give the same
+// answers. Among the requests are refused ones, reads, tokens and other accounts' ids; a kill halfway leaves refs only
+// in the database.
 func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/testing/rpctest"
 )
 
-// TestWebSocketTranscripts plays the transcripts of testdata/websocket that kill their server. The others are beside
-// the door.
+// TestWebSocketTranscripts plays the transcripts of testdata/websocket that kill their server. The others are played
+// in internal/door/jsonrpc.
 func TestWebSocketTranscripts(t *testing.T) {
 	t.Parallel()
 	rpctest.Play(t, func(t *testing.T) *rpctest.Server {
@@ -18,7 +18,7 @@ func TestWebSocketTranscripts(t *testing.T) {
 	})
 }
 
-// transcribed returns a server as a transcript uses it.
+// transcribed returns a server in the form that transcripts need.
 func transcribed(t *testing.T, p *program, flags []string) *rpctest.Server {
 	return &rpctest.Server{HTTP: p.http,
 		XML: func(xml string) string { return dial(t, p.xml).must(t, xml) },

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// trouble describes how to cause an alert, and what its runbook leaves for people to do.
+// trouble describes how to cause an alert, and the steps of its runbook that people must do.
 type trouble struct {
 	alert     string
 	comes     string // shell commands that break the station
@@ -24,7 +24,7 @@ type trouble struct {
 	worse     string // shell commands that break it further
 	meanwhile map[string]string
 	healed    string         // expression that must hold after the runbook and before ended runs, unless ""
-	ended     string         // shell commands that restore what the runbook does not, unless ""
+	ended     string         // shell commands that restore what the runbook does not restore; may be ""
 	slowly    bool           // the alert stops firing only long after its cause has ended
 	bug       []harness.Edit // if set, edits that make a buggy outcryd, which is put at /root/outcryd
 }

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// troublesOfClusters are the troubles of a station with three nodes, in the order in which it goes through them.
+// troublesOfClusters are the troubles of a station with three nodes, in the order in which it causes them.
 var troublesOfClusters = []trouble{
 	{alert: "OutcryNoLeader", comes: "systemctl stop outcryd@1 outcryd@2", healed: clusterWell},
 	{alert: "OutcryNodeBehind", comes: "systemctl stop outcryd@3", healed: clusterWell},

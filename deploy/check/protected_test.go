@@ -31,7 +31,7 @@ chgrp outcry server.key operator.key; chmod 640 server.key operator.key; rm ca.k
 	protection = "auth = true\ntls-cert = /etc/outcry/server.pem\ntls-key = /etc/outcry/server.key\ntls-client-ca = " +
 		"/etc/outcry/ca.pem\n"
 
-	// scraping is what Prometheus' configuration needs in addition.
+	// scraping is the additional part of Prometheus's configuration.
 	scraping = `  - job_name: outcry
     scheme: https
     authorization: {credentials_file: /etc/outcry/prometheus.token}
@@ -93,7 +93,7 @@ func troubleOf(alert string) trouble {
 	return all[slices.IndexFunc(all, func(trouble trouble) bool { return trouble.alert == alert })]
 }
 
-// shutsOut performs the section about shutting out a customer against one who does not stop placing orders.
+// shutsOut performs the runbook for shutting out a customer, on one that keeps placing orders.
 func (s *station) shutsOut(t *testing.T) {
 	s.walk(t, "Shut a customer out",
 		map[string]func() error{"a customer has lost control, and does not stop": func() error {

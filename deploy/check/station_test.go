@@ -119,7 +119,7 @@ func pageOf(t *testing.T, section string) *doctest.Page {
 	return nil
 }
 
-// walk performs a section of the pages. meanwhile holds, by name, what other people and machines do in it.
+// walk performs a section of the pages. meanwhile has, by name, the actions of other people and machines during it.
 func (s *station) walk(t *testing.T, section string, meanwhile map[string]func() error) {
 	t.Helper()
 	page := pageOf(t, section)

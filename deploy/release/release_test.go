@@ -1,8 +1,8 @@
 //go:build release
 
-// Package release tests what `make release` makes: its archives are unpacked, started and
-// traded on, without Go. It needs dpkg-deb, pip and, for the other architecture, the Debian
-// package qemu-user-static. It runs as root or as an ordinary user:
+// Package release tests the output of `make release`: it unpacks the archives, starts the programs and trades, without
+// Go. It needs dpkg-deb, pip and, for the other architecture, the Debian package qemu-user-static. It runs as root or
+// as an ordinary user:
 //
 //	go test -tags release ./deploy/release
 package release
@@ -44,8 +44,8 @@ var released string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// targets are the platforms that the tests make the release for. One darwin architecture stands for both. With
-// -short it is left out, because all linked packages would be compiled for it.
+// targets are the platforms for which the tests build the release. One darwin architecture represents both. With
+// -short it is left out, because all packages would have to be compiled for it.
 func targets() []string {
 	linux := []string{"linux/amd64", "linux/arm64"}
 	if testing.Short() {

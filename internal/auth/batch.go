@@ -22,10 +22,10 @@ func NewToken() string {
 	return token
 }
 
-// AddAll adds tokens that never expire to the file of the data directory dir, all of them in one step. If the
-// file already has any of them, it is left unchanged. AddAll returns how many of the tokens the file has
-// afterwards. The error says that a token is malformed, or is one of Add's; the file is then unchanged,
-// unless only the sync of the directory failed.
+// AddAll adds tokens that never expire to the file of the data directory dir, all of them in one step. If the file
+// already has any of them, it is left unchanged. AddAll returns how many of the tokens the file has afterwards. The
+// error says that a token is malformed, or has the form of Add's tokens; the file is then unchanged, unless only the
+// sync of the directory failed.
 func AddAll(dir string, tokens []Issued) (has int, err error) {
 	created := time.Now().Truncate(time.Second).UTC()
 	var more []Entry

@@ -17,7 +17,7 @@ func CleanToken(text string) (string, error) {
 	return token, nil
 }
 
-// readUpTo fills buf, or reads until the end of r if that comes first.
+// readUpTo reads until buf is full or r ends.
 func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	n, err = io.ReadFull(r, buf)
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -34,7 +34,7 @@ func WithGrant(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
-// GrantOf returns the grant of a context from WithGrant, nil if there is none.
+// GrantOf returns the grant that WithGrant put into the context, or nil if there is none.
 func GrantOf(ctx context.Context) *Grant {
 	g, _ := ctx.Value(grantKey{}).(*Grant)
 	return g

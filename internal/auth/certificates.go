@@ -30,10 +30,10 @@ type certificates struct {
 	clients *x509.CertPool // nil if clients need no certificate
 }
 
-// LoadCertificates reads a certificate and its key. If clientCAFile is not "", it also reads the authorities
-// of clients, and each client then needs a certificate of one of these. Run follows the files. A certificate
-// that has expired or is not yet valid is accepted, as there is no better one; Unfit reports it. The error
-// names the file that is wrong.
+// LoadCertificates reads a certificate and its key. If clientCAFile is not "", it also reads the authorities of
+// clients, and each client then needs a certificate from one of these. Run follows the files. A certificate that has
+// expired or is not yet valid is accepted, as there is no better one; Unfit reports it. The error names the faulty
+// file.
 func LoadCertificates(certFile, keyFile, clientCAFile string, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile, log: log}
 	c.seen = stampsOf(c.files())
@@ -148,8 +148,8 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 		},
 	}
 	if c.clientCAFile != "" {
-		// tls.RequireAndVerifyClientCert cannot be used: the authorities may change, and the server's own program
-		// must be let in. VerifyConnection is also called when a session is resumed.
+		// tls.RequireAndVerifyClientCert cannot be used: the authorities may change, and the server's own program must be
+		// admitted. VerifyConnection is also called when a session is resumed.
 		config.ClientAuth = tls.RequireAnyClientCert
 		config.VerifyConnection = c.verifyClient
 	}

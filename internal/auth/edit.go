@@ -24,10 +24,10 @@ const (
 	healthFile = "health-token"
 )
 
-// Add makes a token for a scope and adds it to the file of the data directory dir, which it makes if
-// necessary. expires is the zero time for a token that never expires. Add returns the token, which is stored
-// nowhere else. The error says that the note or the time is invalid, that there are too many tokens, or what
-// failed on the disk. After an error the file is unchanged, unless only the sync of the directory failed.
+// Add creates a token for a scope and adds it to the file of the data directory dir, which it creates if necessary.
+// expires is the zero time for a token that never expires. Add returns the token, which is stored nowhere else. The
+// error says that the note or the time is invalid, that there are too many tokens, or what failed on the disk. After
+// an error the file is unchanged, unless only the sync of the directory failed.
 func Add(dir string, scope Scope, expires time.Time, note string) (token string, e Entry, err error) {
 	if err := checkNote(note); err != nil {
 		return "", Entry{}, err

@@ -28,9 +28,8 @@ const (
 	noteCharsMax = 200
 )
 
-// kind is the first line of a file, and says what the file holds. A different number means a different
-// format. Both kinds have the same format, except that a line of a key has the secret, and a line of a token
-// a hash.
+// kind is the first line of a file, and says what the file holds. A different number means a different format. Both
+// kinds have the same format, except that a key's line has the secret, and a token's line a hash.
 type kind string
 
 const (

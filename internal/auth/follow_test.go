@@ -73,7 +73,7 @@ func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A faulty file is logged once, when it is found, and not at each check.
+// A faulty file is logged once, when it is found, and not on every check.
 func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

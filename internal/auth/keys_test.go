@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key is valid for one account. Its file can be read only by its owner, and has the secret.
+// A key is valid for one account. Its file contains the secret and can be read only by its owner.
 func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	dir := t.TempDir()
 	secret, e, err := AddKey(dir, "7", time.Time{}, "bot")
@@ -53,8 +53,7 @@ func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	require.ErrorContains(t, Revoke(dir, e.ID), "there is no token "+e.ID)
 }
 
-// A key whose scope is not exactly one account is refused, and so is a file of tokens in place of the file of
-// keys.
+// A key whose scope is not exactly one account is refused, and so is a file of tokens used as the file of keys.
 func TestAKeyOfNotOneAccountIsNotTaken(t *testing.T) {
 	dir := t.TempDir()
 	_, e, err := AddKey(dir, "7", time.Time{}, "")

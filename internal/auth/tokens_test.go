@@ -20,7 +20,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// patience bounds waits that end at once unless something is broken.
+// patience bounds waits that end immediately unless something is broken.
 const patience = 20 * time.Second
 
 func scope(t testing.TB, text string) Scope {

@@ -8,18 +8,18 @@ import (
 	"outcry/internal/exchange"
 )
 
-// answers makes the replies to the frames of a batch, place by place. The answer to a query may be large. So
-// each query is looked at when its turn comes: orders that are only in the history are fetched one by one,
-// and once a reply has reached ReplyBytesMax, no further query is answered in it. All other commands are
-// always answered, because they are already done. So a reply has at most ReplyBytesMax bytes plus what the
-// codec repeats of its frame.
+// answers builds the replies to the frames of a batch, place by place. The answer to a query may be large, so each
+// query is handled only when its turn comes: orders that are only in the history are fetched one by one, and once a
+// reply has reached ReplyBytesMax, no further query is answered in it. All other commands are always answered, because
+// they are already executed. So a reply has at most ReplyBytesMax bytes plus the parts of the frame that the codec
+// repeats.
 type answers struct {
 	sources
 	held int64 // bytes that the batch holds; they cover the decoded frames and a reply without executions
 
 	// The fields below belong to the frame that is being answered.
 	reply   *reply
-	begin   int // where the reply to this frame begins in reply.bytes
+	begin   int // offset in reply.bytes at which the reply to this frame begins
 	codec   Codec
 	message Message
 	results []exchange.Result
@@ -206,7 +206,7 @@ func (a *answers) refuse(reason exchange.RejectReason) {
 	}
 }
 
-// count counts the reply, once, as one that ran into ReplyBytesMax.
+// count counts the reply, at most once, as one that reached ReplyBytesMax.
 func (a *answers) count() {
 	if !a.hit {
 		a.hit = true

@@ -69,7 +69,7 @@ func TestAClientThatShowsItsTokenIsServed(t *testing.T) {
 }
 
 func TestWhoShowsNoTokenThatIsTakenGetsOneErrorAndNothingElse(t *testing.T) {
-	synctest.Test(t, clientsWithoutToken) // in a bubble, where slowing down takes no time
+	synctest.Test(t, clientsWithoutToken) // in a synctest bubble, where delays take no real time
 }
 
 func clientsWithoutToken(t *testing.T) {

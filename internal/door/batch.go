@@ -82,7 +82,7 @@ func (s *Server) discard(b *batch) {
 	b.held = 0
 }
 
-// release gives a batch back for reuse, and drops what the batch refers to.
+// release returns a batch to the pool, and drops its references.
 func (s *Server) release(b *batch) {
 	if b.large {
 		s.discard(b)

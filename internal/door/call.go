@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Errors of Answer and Call that mean that nothing was done.
+// Errors of Answer and Call that mean that nothing was executed.
 var (
 	// ErrBusy: the limit of concurrent frames or requests is reached.
 	ErrBusy = errors.New("session: too many frames or requests at the same time")
@@ -90,9 +90,9 @@ func (s *Server) Call(
 	return p, nil
 }
 
-// Together returns how many requests, from the first on, should go into one Call if the caller shows each
-// outcome separately. Later requests may have to wait for the history, and the first ones should not wait with
-// them. It returns 0 for no requests.
+// Together returns how many requests, from the first on, should go into one Call if the caller shows each outcome
+// separately. Later requests may have to wait for the history, and the first ones should not have to wait for those.
+// It returns 0 for no requests.
 func (s *Server) Together(requests []engine.Request) int {
 	if len(requests) < 2 {
 		return len(requests)

@@ -308,7 +308,7 @@ func TestAStoppedServerLetsNoCallerIn(t *testing.T) {
 	require.EqualError(t, err, "the exchange is stopping")
 }
 
-// A caller whose token has too many connections takes no place.
+// A caller whose token has too many connections does not use up a place.
 func TestARefusedTokenTakesNoPlace(t *testing.T) {
 	keys := newKeyring(t)
 	token, _ := keys.add("account:1", time.Time{})
@@ -393,8 +393,8 @@ func TestASlowedCallerIsLetGo(t *testing.T) {
 	}
 }
 
-// The parts of one Call wait for the records of that call and are counted once each. A request that may have
-// to wait for the history starts a Call of its own.
+// The parts of one Call wait for that call's records, and each part is counted once. A request that may have to wait
+// for the history starts a Call of its own.
 func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
 	x := newFake()
 	x.held = true

@@ -19,15 +19,15 @@ import (
 type Caller struct {
 	server    *Server
 	grant     *auth.Grant // nil if no token is required, and before the client has presented its token
-	connected bool        // it is a connection: it has a place, and may have an origin
+	connected bool        // the caller is a connection: it has a place, and may have an origin
 	place     place
 	left      bool           // Leave was called; guarded by the server's mu
 	origin    *engine.Origin // names the orders that are canceled when the connection ends; nil before the first
 	names     exchange.Names // names in its last frames
 	sent      allowance      // what the connection has used of its rate
 	rate      int64          // the rate that sent was computed with
-	own       charge         // what the connection has made the followers do
-	unpaid    int64          // the part of it that is not yet in the charge of its payer
+	own       charge         // the followers' work that the connection has caused
+	unpaid    int64          // the part of own that is not yet in the charge of its payer
 	payer     uint64         // key of the token or account that was charged last
 }
 
@@ -67,7 +67,7 @@ func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller,
 	return c, nil
 }
 
-// Grant returns what the caller may do. It is nil if no token is required, and before Prove.
+// Grant returns the caller's grant. It is nil if no token is required, and before Prove.
 func (c *Caller) Grant() *auth.Grant { return c.grant }
 
 // Prove sets the grant of the caller, whose place then cannot be given to another connection. The text of the
@@ -132,9 +132,9 @@ func (c *Caller) endOrders() {
 	}
 }
 
-// SlowDown counts requests toward the connection's rate, and waits for as long as the connection should not
-// be read: it is over its rate (Over), or followers of the journal have too much of its work still to do. It returns
-// early when ctx ends or the server shuts down.
+// SlowDown counts requests toward the connection's rate, and waits for as long as the connection should not be read:
+// it is over its rate (Over), or followers of the journal have too much unfinished work from it. It returns early when
+// ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
 	_, _ = c.slowDown(ctx, requests, lagMax, unchecked)
 }
@@ -172,7 +172,7 @@ func (c *Caller) Over(requests int) time.Duration {
 	return c.sent.over(now)
 }
 
-// readRate adopts a change of the rate. What was used counts for the old rate only.
+// readRate adopts a change of the rate. Requests counted so far count only toward the old rate.
 func (c *Caller) readRate() {
 	if rate := c.server.connectionRate.Load(); rate != c.rate {
 		c.sent, c.rate = allowance{}, rate

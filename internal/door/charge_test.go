@@ -18,7 +18,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// follower is a Follower that has done and may see what a test says.
+// follower is a Follower whose position and limit the test sets.
 type follower struct {
 	mu       sync.Mutex
 	position uint64
@@ -26,7 +26,7 @@ type follower struct {
 	changed  chan struct{}
 }
 
-// newFollower returns a follower that may see all records and has done none.
+// newFollower returns a follower that may see all records and has processed none.
 func newFollower() *follower { return &follower{visible: math.MaxUint64, changed: make(chan struct{})} }
 
 func (f *follower) Position() uint64 {
@@ -57,7 +57,7 @@ func (f *follower) Await(ctx context.Context, seq uint64) error {
 	}
 }
 
-// reach sets the last record that the follower has done. math.MaxUint64 means that it has ended.
+// reach sets the last record that the follower has processed. math.MaxUint64 means that the follower has ended.
 func (f *follower) reach(seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,8 +81,8 @@ func requireNothingTaken(t *testing.T, s *Server) {
 	s.answering.Release(answersMax)
 }
 
-// A connection above its share is not read until the followers have done enough. It holds nothing meanwhile, and others
-// are served.
+// A connection above its share is not read until the followers have caught up enough. Until then it holds no
+// resources, and others are served.
 func TestAConnectionAboveItsShareIsNotRead(t *testing.T) {
 	for name, memory := range map[string]int{"small frames": 0, "large frames": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestAConnectionAboveItsShareIsNotRead(t *testing.T) {
 	}
 }
 
-// Above the second bound orders are rejected at once. What else a client sends waits, and so does an order with a ref,
-// which may be a repetition.
+// Above the second bound orders are rejected at once. Everything else that a client sends waits, and so does an order
+// with a ref, which may be a repetition.
 func TestOrdersAboveTheSecondBoundAreRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, f := newFake(), newFollower()
@@ -182,8 +182,8 @@ func TestAConnectionAboveTheSecondBoundIsReadOn(t *testing.T) {
 	})
 }
 
-// What a follower may not see yet is no lag: with --ack postgres while Postgres is away, or during a slow sync, no
-// client waits because of it.
+// Records that a follower may not see yet do not count as lag: with --ack postgres while Postgres is away, or during a
+// slow sync, no client waits because of it.
 func TestWhatAFollowerMayNotSeeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, f := newFake(), newFollower()
@@ -229,8 +229,8 @@ func TestAnEndedFollowerSlowsNobody(t *testing.T) {
 	})
 }
 
-// A large frame cannot wait before it is executed, so the next one waits, however much work the first one was: it may
-// have cancels, which are not rejected.
+// A large frame cannot wait before it is executed, so the next one waits, no matter how much work the first one was:
+// it may contain cancels, which are not rejected.
 func TestNoLargeFrameIsReadAboveTheSecondBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x, f := newPipes(), newFake(), newFollower()
@@ -335,7 +335,7 @@ func TestRequestsAndCancelAllsAreCharged(t *testing.T) {
 	})
 }
 
-// A wait ends with the caller's context and with the server. What was received is then still executed.
+// A wait ends with the caller's context and with the server. Frames that were already received are still executed.
 func TestAWaitForFollowersEnds(t *testing.T) {
 	for name, end := range map[string]func(s *Server, cancel func()){
 		"stop": func(s *Server, _ func()) { s.drain() },
@@ -440,7 +440,7 @@ func TestATokenThatEndsDuringAWaitDoesNothing(t *testing.T) {
 	require.Equal(t, 1, x.executed())
 }
 
-// Charges of payers without work are dropped, and there are only so many.
+// Charges of payers without work are dropped, and their number is bounded.
 func TestChargesOfPayersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower()
@@ -457,8 +457,8 @@ func TestChargesOfPayersAreBounded(t *testing.T) {
 	})
 }
 
-// A charge is counted in few parts, and is never too small for long: it is exact once the newest record of a part is
-// visible, and nothing is left once all is done.
+// A charge is counted in a few parts, and is too small only briefly: it is exact once the newest record of a part is
+// visible, and 0 once all work is done.
 func TestAChargeIsCountedInParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -530,8 +530,8 @@ func BenchmarkCharge(b *testing.B) {
 	}
 }
 
-// Requests that wait for followers hold their commands, so only answersMax of them wait; when they may go on, there is
-// a place for each.
+// Requests that wait for followers hold their commands, so only answersMax of them wait; when they may continue, there
+// is a place for each.
 func TestOnlySoManyRequestsWaitForFollowers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, f := newFake(), newFollower()

@@ -46,8 +46,8 @@ type CodecOf[M Message, F Frames] interface {
 // Message is a decoded frame: its commands, and the places of its reply that their results go to. It keeps no
 // part of the frame. It is for one goroutine at a time.
 type Message interface {
-	// Decode reads a frame, and keeps what it names in the sender's names. It cannot fail: errors in the frame become
-	// errors in the reply.
+	// Decode reads a frame, and stores the accounts and symbols in it in names, the sender's cache. It cannot fail:
+	// errors in the frame become errors in the reply.
 	Decode(frame []byte, names *exchange.Names)
 	// CancelOnDisconnect is called before Decode. It sets whether orders without an instruction of their own
 	// are canceled when their connection ends.

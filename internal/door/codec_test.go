@@ -15,8 +15,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// lines is a protocol of lines, each one command with its reply: token T, order ACCOUNT, and query ACCOUNT
-// ID. Its errors are the names of reject reasons, where XML has texts.
+// lines is a protocol of lines, each one command with its reply: token T, order ACCOUNT, and query ACCOUNT ID. Its
+// errors are the names of reject reasons; XML has texts instead.
 type lines struct{}
 
 func (lines) NewFrames(r io.Reader, max int, _ func(int) error) *lineFrames {

@@ -51,7 +51,7 @@ type session struct {
 	forget func()  // stops watching for the end of the grant
 
 	// The fields below are used by the reader only.
-	next     []byte // a frame that did not fit into its batch, nil if none
+	next     []byte // a frame that did not fit into the last batch, or nil
 	arriving int64  // memory of the server reserved for the arriving frame
 	executed uint64 // number of frames executed so far
 
@@ -69,7 +69,7 @@ type session struct {
 	readingMu sync.Mutex
 	reading   bool // the session reads frames, under the deadlines of Limits
 
-	ctx    context.Context // ends when the writer can send no more, and with the server's ctx
+	ctx    context.Context // ends when the writer can no longer send, or with the server's ctx
 	cancel context.CancelFunc
 }
 
@@ -104,7 +104,7 @@ func (c *session) admit(frameBytes int) (err error) {
 	return err
 }
 
-// arrived releases the memory of a large frame that is decoded, or that will not be.
+// arrived releases the memory of a large frame once it is decoded, or if it will not be.
 func (c *session) arrived() {
 	c.frames.Release()
 	c.server.arriving.release(c.arriving)
@@ -125,8 +125,8 @@ func (c *session) log(level slog.Level, message string, frame uint64, attrs ...s
 	l.LogAttrs(context.Background(), level, message, append(all, attrs...)...)
 }
 
-// within returns the shorter of a limit and the silence that the client has set for its connection. A silent
-// peer may be gone, so that no wait for it should be longer than that silence.
+// within returns the shorter of a limit and the silence that the client has set for its connection. A silent peer may
+// be gone, so no wait for it should be longer than that silence.
 func (c *session) within(limit time.Duration) time.Duration {
 	if silence := time.Duration(c.silence.Load()); silence > 0 {
 		return min(limit, silence)
@@ -268,9 +268,9 @@ func (d *deadlines) relimit() bool {
 	return true
 }
 
-// arm sets the connection's read deadline. Code that wants to end a read first changes the server's or the
-// session's context (or the limits), and then sets a deadline of its own. arm checks these after it has set
-// its deadline. So it cannot overwrite such a deadline unnoticed.
+// arm sets the connection's read deadline. Code that wants to end a read first changes the server's or the session's
+// context (or the limits), and then sets a deadline of its own. arm checks these after it has set its deadline. So it
+// never overwrites such a deadline unnoticed.
 func (d *deadlines) arm() error {
 	c := d.session
 	for again := true; again; again = d.relimit() {

@@ -210,7 +210,7 @@ func TestOverloadConnectionsThatOpenAndDropLeaveNothingBehind(t *testing.T) {
 	c := openMarket(t, l)
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // also restores it if a check below fails
 	var files, goroutines int
-	eventually(t, func() bool { // the condition runs in another goroutine here, as it does below
+	eventually(t, func() bool { // run the condition in another goroutine, like those below
 		files, goroutines = openFiles(t), runtime.NumGoroutine()
 		return true
 	})

@@ -29,7 +29,7 @@ func sessionOf(attributes string) string {
 	return frame(`<session cancel="disconnect"` + attributes + `/>`)
 }
 
-// originsOf returns the origins of all executed commands. made returns the origins that were made, and endedOf
+// originsOf returns the origins of all executed commands. made returns the origins that were created, and endedOf
 // those that have ended.
 func (x *fake) originsOf() (all []*engine.Origin) {
 	x.mu.Lock()
@@ -182,7 +182,7 @@ func TestOverHTTPThereIsNoConnection(t *testing.T) {
 	require.Empty(t, x.made())
 }
 
-// Executions that do not fit into the reply are left out, but the report is sent, as the command is done.
+// Executions that do not fit into the reply are left out, but the report is sent, because the command was executed.
 func TestReportsKeepWithinTheReply(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.executions = 100

@@ -15,7 +15,7 @@ import (
 // zero value is no place.
 type slot struct {
 	server *Server // nil without a place
-	late   bool    // it also has one of lateAnswersMax
+	late   bool    // the slot also has one of the lateAnswersMax places
 }
 
 // acquire takes a place for the execution of commands, and reports whether one was free.
@@ -37,7 +37,7 @@ func (x *slot) takeLate() bool {
 	return x.late
 }
 
-// giveBack returns all that x has taken.
+// giveBack releases everything that x holds.
 func (x *slot) giveBack() {
 	if x.server == nil {
 		return

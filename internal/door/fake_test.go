@@ -263,7 +263,7 @@ func requireNothingHeld(t require.TestingT, s *Server) {
 // xmlCodec is the protocol of the tests' clients.
 var xmlCodec = Adapt(wire.XML{})
 
-// patience bounds waits that end at once unless something is broken. It is shorter than slowMax, for which a
+// patience bounds waits that end immediately unless something is broken. It is shorter than slowMax, for which a
 // connection may not be read.
 const patience = slowMax - 10*time.Second
 

@@ -13,10 +13,10 @@ import (
 // textTokenEnded is the reply to a frame whose token has ended.
 const textTokenEnded = "the token of this request has ended"
 
-// Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
-// it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
-// reservation. Before that, Admit waits until the token of ctx is within its share of what followers have to do. The
-// error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
+// Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for it. The
+// caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no reservation. Before that,
+// Admit waits until the token of ctx is within its share of the followers' pending work. The error is for the client
+// if no memory was free within FrameTimeout; otherwise it is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// accepts reports whether a client with this grant, nil for none, may have commands executed at all.
+// accepts reports whether a client with this grant may execute any commands; nil means no grant.
 func (s *Server) accepts(grant *auth.Grant) bool {
 	return s.options.Tokens == nil || grant != nil && grant.Err() == nil
 }

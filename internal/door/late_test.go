@@ -27,7 +27,7 @@ func (x *fake) asked() []int {
 }
 
 // Frames after a query of an old order, in the same write or in later ones, are executed while the database is
-// asked. Replies keep their order.
+// queried. Replies keep their order.
 func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 	for _, together := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestManyConnectionsAskTheHistoryInTurn(t *testing.T) {
 	})
 }
 
-// A connection may end in any way while the database is asked.
+// A connection may end in any way while the database is queried.
 func TestAConnectionThatEndsWhileTheHistoryIsAsked(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *Server, *client){
 		"half-closed with a frame cut off": func(t *testing.T, s *Server, c *client) {
@@ -238,7 +238,7 @@ func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 		executed := 0
 		x.entered = func() {
 			if executed++; executed == 2 {
-				<-asking // blocks as Execute does while it asks the database
+				<-asking // blocks as Execute does while it queries the database
 			}
 		}
 		start(t, p, x, Options{})
@@ -296,7 +296,7 @@ func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
 		x := newFake()
 		x.old = "old"
 		asking := make(chan struct{})
-		x.entered = func() { <-asking } // blocks as Execute does while it asks the database
+		x.entered = func() { <-asking } // blocks as Execute does while it queries the database
 		s := New(x, Options{})
 		old := []byte(`<create><account id="1" balance="1" ref="old"/></create>`)
 		errs := make(chan error, lateAnswersMax)
@@ -318,7 +318,7 @@ func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
 	})
 }
 
-// A large frame that asks the history keeps its reserved memory until it is answered.
+// A large frame that queries the history keeps its reserved memory until it is answered.
 func TestALargeFrameThatAsksTheHistoryKeepsItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()

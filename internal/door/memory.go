@@ -62,7 +62,7 @@ func (m *memory) try(n int64) bool {
 	return true
 }
 
-// release gives back n reserved bytes; n may be 0.
+// release returns n reserved bytes to the pool; n may be 0.
 func (m *memory) release(n int64) {
 	if n > 0 {
 		m.free.Release(n)

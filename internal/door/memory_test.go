@@ -19,7 +19,7 @@ import (
 
 // Every test that starts a server asserts at its end that no memory is held.
 
-// With the options crowded, every frame and every unsent reply needs all the memory there is.
+// With the options crowded, every frame and every unsent reply needs all the available memory.
 var crowded = Options{MemoryMax: 8, BatchMemoryMax: 1, UnsentBytesMax: 1}
 
 // workingHeld and arrivingHeld return how much memory is reserved.

@@ -119,7 +119,7 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	return outcomeRejected
 }
 
-// Metrics counts what sessions do. It is a prometheus.Collector, which the program registers. It may be used
+// Metrics counts the activity of sessions. It is a prometheus.Collector, which the program registers. It may be used
 // from any goroutine.
 type Metrics struct {
 	commands     *prometheus.CounterVec
@@ -271,8 +271,8 @@ func (m *Metrics) opened() {
 	m.accepted.Inc()
 }
 
-// Executed records how long a batch waited for the goroutines of its symbols, and how long these worked on
-// it. The exchange calls it for a sample of its own.
+// Executed records how long a batch waited for the goroutines of its symbols, and how long these worked on it. The
+// engine chooses the sampled calls.
 func (m *Metrics) Executed(inbox, match time.Duration) {
 	m.byStage[stageInbox].Observe(inbox, 1)
 	m.byStage[stageMatch].Observe(match, 1)

@@ -37,7 +37,8 @@ type Options struct {
 	Tokens *auth.Tokens // the tokens that clients must present; nil if none is required
 
 	View View // answers queries about accounts; nil rejects these queries
-	// Followers are those of the journal that clients wait for. Who gives them too much work is slowed down.
+	// Followers are the followers of the journal that clients wait for. A client that gives them too much work is slowed
+	// down.
 	Followers []Follower
 
 	Log     *slog.Logger // one line for each connection in trouble, none for orders; nil for no log
@@ -130,7 +131,7 @@ const (
 	// callsKeep is the largest Call, in requests, whose memory is kept for the next one.
 	callsKeep = 64
 
-	// lingerBytesMax bounds what is read and discarded after the last reply.
+	// lingerBytesMax bounds how much is read and discarded after the last reply.
 	lingerBytesMax = 64 << 20
 
 	// A client has WriteTimeout to read each writeBytesMax of a reply. Long replies are written in such

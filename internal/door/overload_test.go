@@ -41,7 +41,7 @@ func scaled(short, full int) int {
 	return short
 }
 
-// realExchange returns an engine with a journal of its own.
+// realExchange returns an engine with its own journal.
 func realExchange(t *testing.T) *engine.Engine {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
@@ -157,8 +157,8 @@ func TestOverloadSlowReadersAreCutAndMemoryStaysBounded(t *testing.T) {
 		c.trade()
 	}
 	eventually(t, func() bool { return s.count() == 1 })
-	// The bound is twice what may be held, for objects that are not collected yet, plus 1 MiB for each
-	// client. All replies together would be 28 MB for each client.
+	// The bound is twice the memory limit, to allow for objects that are not collected yet, plus 1 MiB for each client.
+	// All replies together would be 28 MB for each client.
 	bound := before + 2*uint64(memoryMax) + uint64(clients)<<20
 	t.Logf("%d clients: largest heap %d MiB, bound %d MiB", clients, largest()>>20, bound>>20)
 	require.Less(t, largest(), bound)

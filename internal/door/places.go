@@ -65,9 +65,9 @@ func (s *Server) unlistUnproved(p *place) {
 	}
 }
 
-// countBearer counts a connection as one that uses a token, and keeps its place from being given to others. If the
-// token already has as many connections as it may have, countBearer changes nothing and returns an error whose text
-// is for the client. Its caller holds mu.
+// countBearer counts a connection as one that uses a token, and protects its place from being given to others. If the
+// token already has as many connections as it may have, countBearer changes nothing and returns an error whose text is
+// for the client. Its caller holds mu.
 func (s *Server) countBearer(p *place, grant *auth.Grant) error {
 	most := s.limits.Load().ConnectionsMax
 	most = max(1, most-max(1, most/othersShare))
@@ -81,7 +81,7 @@ func (s *Server) countBearer(p *place, grant *auth.Grant) error {
 	return nil
 }
 
-// giveBack gives a place back. Its caller holds mu.
+// giveBack frees a place. Its caller holds mu.
 func (s *Server) giveBack(p *place) {
 	s.unlistUnproved(p)
 	if p.bearer != "" {

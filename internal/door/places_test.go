@@ -127,7 +127,7 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 	require.Len(t, s.bearers, 2)
 }
 
-// Connections come and go; start asserts at the end that no session is left and no memory held.
+// Connections begin and end; start asserts at the end that no session is left and no memory is held.
 func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	l := listen(t)
 	s := start(t, l, newFake(), Options{ConnectionsMax: 50})

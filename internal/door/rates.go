@@ -19,8 +19,8 @@ const (
 	accountsPacedMax = 1 << 16
 	paceSweepEvery   = 100 * time.Millisecond
 
-	// slowMax bounds how long a connection is not read, whatever its last frames contained, because it keeps
-	// its place among --max-connections in that time. The excess over slowMax is forgotten.
+	// slowMax bounds how long a connection is not read, whatever its last frames contained, because it keeps its place
+	// among --max-connections during that time. The excess over slowMax is forgotten.
 	slowMax = time.Minute
 
 	// slowCheckEvery is how often a session that is slowed down checks whether its client is still there and

@@ -77,7 +77,7 @@ func (c *session) read() (reason string) {
 		}
 		asked, most := max(b.frames, len(b.commands)), int64(lagMax)
 		if b.large {
-			most = math.MaxInt64 // it has not waited before, and the next one may not
+			most = math.MaxInt64 // this frame has not waited before, and the next one must not wait
 		}
 		for b != nil {
 			rest := c.server.split(b)
@@ -178,9 +178,9 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 	return true
 }
 
-// answer makes the replies to a batch and pushes them to the writer, which sends them once the batch's mark is
-// durable. Short replies are joined, up to about writeBytesMax, which bounds what waits for a slow client. The
-// batch is released before the last push, which may block for as long as the client does not read. answer returns
+// answer builds the replies to a batch and pushes them to the writer, which sends them once the batch's mark is
+// durable. Short replies are joined, up to about writeBytesMax, which bounds the output that waits for a slow client.
+// The batch is released before the last push, which may block for as long as the client does not read. answer returns
 // the time when the history did not answer in this batch, or the zero time if it did.
 func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
@@ -209,7 +209,7 @@ func (c *session) answer(b *batch) (failed time.Time) {
 func (c *session) handOver(b *batch) bool {
 	l, m := &c.late, c.server.recalling
 	cost := int64(b.cost)
-	if b.large { // it has reserved its memory already
+	if b.large { // a large frame has already reserved its memory
 		cost = 0
 	}
 	l.mu.Lock()

@@ -117,7 +117,7 @@ func TestAnImpatientShutdownCutsOff(t *testing.T) {
 	require.ErrorIs(t, s.Shutdown(ctx), context.Canceled)
 	require.Zero(t, s.count(), "all sessions have ended")
 	for _, c := range []*client{c, idle} {
-		rest, _ := io.ReadAll(c.in) // it may end with a reset
+		rest, _ := io.ReadAll(c.in) // the connection may end with a reset
 		require.NotContains(t, string(rest), "status", "no reply is sent that is not durable")
 	}
 }
@@ -150,7 +150,7 @@ func TestServeTellsWhenItsListenerWasClosed(t *testing.T) {
 type stubborn struct {
 	*pipes
 	failures int // how many more times Accept fails
-	between  int // how often it fails after each connection
+	between  int // number of failures after each connection
 }
 
 var errTooManyFiles = errors.New("accept: too many open files")

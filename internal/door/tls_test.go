@@ -73,7 +73,7 @@ func TestDeadlinesHoldOverTLS(t *testing.T) {
 	require.Equal(t, 1.0, s.hits(limitIdle))
 }
 
-// A client that does not use TLS gets an error that says so, and nothing that it sent is executed.
+// A client that does not use TLS gets an error that says so, and nothing it sent is executed.
 func TestAPlainClientIsToldToSpeakTLS(t *testing.T) {
 	l, x := listen(t), newFake()
 	server, _, _ := secured(t, false)

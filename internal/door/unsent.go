@@ -12,9 +12,9 @@ import (
 type unsent struct {
 	lenMax, bytesMax int
 
-	// woken wakes the taker, which waits on it while the queue is empty. push does not send to it: a reply is
-	// rarely durable when it is pushed, and a taker that wakes up only to wait for that costs a switch of
-	// goroutines. The pusher arranges that something is sent to woken later.
+	// woken wakes the taker, which waits on it while the queue is empty. push does not send to it: a reply is rarely
+	// durable when it is pushed, and waking the taker just to wait for durability would cost a goroutine switch. The
+	// pusher arranges for a later send to woken.
 	woken chan struct{}
 
 	// mu guards the fields below. The pusher waits on room.
@@ -88,7 +88,7 @@ func (q *unsent) drop() {
 	q.room.Signal()
 }
 
-// close marks that nothing will be pushed any more, and wakes the taker.
+// close records that nothing more will be pushed, and wakes the taker.
 func (q *unsent) close() {
 	q.mu.Lock()
 	q.closed = true

@@ -21,7 +21,7 @@ type fakeView struct {
 	asked []uint64 // records that callers waited for
 	fails bool
 	old   bool // fills are only in the database, which does not answer
-	tried int  // how often the database was asked
+	tried int  // how often the database was queried
 }
 
 func newFakeView() *fakeView {
@@ -107,7 +107,7 @@ func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
 	})
 }
 
-// Many queries over Answer wait for a view that lags; none is refused for that.
+// Many queries over Answer wait for a view that lags; none is refused because of the wait.
 func TestManyOverHTTPWaitForTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, v := newFake(), newFakeView()

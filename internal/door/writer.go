@@ -12,8 +12,8 @@ import (
 	"outcry/internal/engine"
 )
 
-// push sends a reply at once if it can. Otherwise it hands the reply to the writer, which is woken once the
-// reply is durable or the session is cut off.
+// push sends a reply at once if it can. Otherwise it passes the reply to the writer, which is woken once the reply is
+// durable or the session is cut off.
 func (c *session) push(r *reply) {
 	if c.trySend(r) {
 		return

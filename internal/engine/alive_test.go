@@ -23,7 +23,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	}})
 	require.NoError(t, m.Alive(background))
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute,
-		time.Millisecond) // all owners are idle by then, so only B is asked
+		time.Millisecond) // by then all other owners are idle, so only B is queried
 
 	hang.Store(true)
 	ordered := make(chan struct{})

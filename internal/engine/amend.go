@@ -84,7 +84,7 @@ func (d *shard) newAmount(
 	return total, limit, r.Reason == exchange.OK
 }
 
-// reduce takes shares off d.old, which keeps its place in the book. An error is the journal's and final.
+// reduce reduces d.old by off shares; it keeps its place in the book. An error is the journal's and final.
 func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now int64) error {
 	e, o := d.engine, &d.old
 	d.event.Note(exchange.OrderReduced, o, d.symbol, off, now)
@@ -179,8 +179,8 @@ func (d *shard) placeInstead(c *Request, r *exchange.Result, replacement *exchan
 	return nil
 }
 
-// reserveInstead sets d.order to the replacement of d.old, judges it, and holds what it needs beyond the hold
-// of d.old. It reports whether it did; if not, r holds the reason or d.unsettled is set.
+// reserveInstead sets d.order to the replacement of d.old, judges it, and reserves what it needs beyond the hold of
+// d.old. It reports whether it succeeded; if not, r holds the reason or d.unsettled is set.
 func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) bool {
 	e := d.engine
 	for rules := e.rulesOf(d.old.Account); ; {
@@ -203,7 +203,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 	}
 }
 
-// withdrawInstead gives back what reserveInstead has held, when the journal has no room for the replacement.
+// withdrawInstead releases what reserveInstead has reserved, if the journal has no room for the replacement.
 func (d *shard) withdrawInstead() {
 	d.engine.mu.Lock()
 	d.engine.ledger.WithdrawInstead(d.instrument, &d.old, &d.order)
@@ -211,7 +211,7 @@ func (d *shard) withdrawInstead() {
 	d.engine.mu.Unlock()
 }
 
-// submitInstead gives d.order its id, has the book match it in place of d.old, and fills d.event with the result.
+// submitInstead sets d.order's id, makes the book match it in place of d.old, and fills d.event with the result.
 func (d *shard) submitInstead(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
@@ -264,7 +264,7 @@ func (d *shard) findAmended(c *exchange.Command, r *exchange.Result) (o exchange
 	}
 	id := d.orderOf(c, r)
 	if o, found = d.book.Find(id); !found {
-		d.engine.answerAbsent(id, r) // the order was forgotten while the command was on its way
+		d.engine.answerAbsent(id, r) // the order was forgotten before the command reached its shard
 		return o, false
 	}
 	if o.Account.ID != c.Account {

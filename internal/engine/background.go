@@ -8,10 +8,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Catchup cancels what became due while the exchange was down, at the current time: open orders with OnDisconnect,
-// all open orders of accounts whose dead man's switch has fired, and those of blocked accounts. It is called after
-// New and before clients connect. Cancels that the journal has no room for are retried in the background; until all
-// are done, orders and amends are rejected as Unresumed. The error is the journal's, ErrStopped, or ctx's.
+// Catchup cancels, at the current time, the orders that became due while the exchange was down: open orders with
+// OnDisconnect, all open orders of accounts whose dead man's switch has fired, and those of blocked accounts. It is
+// called after New and before clients connect. Cancels that the journal has no room for are retried in the background;
+// until all are done, orders and amends are rejected as Unresumed. The error is the journal's, ErrStopped, or ctx's.
 func (e *Engine) Catchup(ctx context.Context) error {
 	due, of := e.dueAccounts()
 	c := &catchup{accounts: due}
@@ -122,7 +122,8 @@ func (e *Engine) retryCancels() {
 	}
 }
 
-// resume does the work in c. Work that the journal has no room for, or whose owner is too busy, is left to the keeper.
+// resume does the work in c. It leaves work to the keeper if the journal has no room for it, or if its owner is too
+// busy.
 func (e *Engine) resume(ctx context.Context, c *catchup) error {
 	left := &catchup{}
 	for _, d := range c.shards {

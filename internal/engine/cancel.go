@@ -2,10 +2,10 @@ package engine
 
 import "outcry/internal/exchange"
 
-// EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and the orders
-// that have replaced them. It does not wait. It is called once the connection has ended, after its last call of
-// Execute. An order that is accepted even later is canceled at once. Further calls do nothing, and neither does a
-// call with nil.
+// EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and the orders that
+// have replaced them. It does not wait. It must be called once the connection has ended, after its last call of
+// Execute. An order of it that is accepted after that is canceled at once. Further calls do nothing, and neither does
+// a call with nil.
 func (e *Engine) EndOrigin(o *Origin) {
 	if o == nil {
 		return
@@ -69,8 +69,8 @@ func (d *shard) cancelDue() (exchange.RejectReason, error) {
 	}
 }
 
-// nextDue fills d.cancels with the first orders that are due, up to most, all of one account and sorted by id.
-// It leaves out closed orders, and returns how many due orders it has used up.
+// nextDue fills d.cancels with the first orders that are due, up to most, all of one account and sorted by id. It
+// leaves out closed orders, and returns how many due orders it has processed.
 func (d *shard) nextDue(most int) (owner *exchange.Account, taken int) {
 	due := d.connected.due
 	d.cancels = d.cancels[:0]
@@ -128,7 +128,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 	id := d.orderOf(c, r)
 	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
-			e.answerAbsent(id, r) // the order was forgotten while the command was on its way
+			e.answerAbsent(id, r) // the order was forgotten before the command reached its shard
 		}
 		return nil
 	}

@@ -39,8 +39,8 @@ type canceling struct {
 	surveys map[*shard]*survey
 }
 
-// inPieces reports whether cancels that do not fit into one record are spread over several. That is only so
-// for causes without a client: a client can cancel by symbol instead.
+// inPieces reports whether cancels that do not fit into one record are spread over several. Only causes without a
+// client do that: a client can cancel by symbol instead.
 func (c *canceling) inPieces() bool {
 	return c.cause == exchange.BySwitch || c.cause == exchange.ByBlock
 }
@@ -81,7 +81,7 @@ type cancelAll struct {
 
 	held   []*heldShard
 	event  exchange.Event
-	seq    uint64 // seq of the last record, 0 if there is none
+	seq    uint64 // seq of the last record, 0 if no record was appended
 	work   int    // Event.Work of all records
 	result exchange.CancelAllResult
 }
@@ -303,7 +303,7 @@ func (h *heldShard) addIfOpen(c *cancelAll, id exchange.OrderID) {
 }
 
 // record appends one record of all cancels and releases the holds, all at once. If it cannot, the result holds the
-// reason, and nothing changes. Cancels in pieces may need several records, of which the last ones may be refused.
+// reason, and nothing changes. A cancel that is split may need several records, and the last of these may be refused.
 func (c *cancelAll) record() error {
 	e := c.engine
 	var all []exchange.Cancel
@@ -335,7 +335,7 @@ func (c *cancelAll) record() error {
 	return nil
 }
 
-// append appends the records of the cancels in all, and returns how many orders these records cover.
+// append appends records for the cancels in all, and returns how many orders these records cover.
 func (c *cancelAll) append(all []exchange.Cancel) (done int, err error) {
 	e := c.engine
 	if c.cause == exchange.BySwitch {
@@ -428,7 +428,7 @@ const surveyMax = 4096
 // survey lists the open orders of an account in a book, found while no shard was held.
 type survey struct {
 	found []exchange.OrderID // unsorted; has all orders up to after that still rest, and some that have closed since
-	after exchange.OrderID   // the last order id covered; orders with higher ids have to be checked
+	after exchange.OrderID   // the last order id covered; orders with higher ids must be checked
 }
 
 // survey finds the account's open orders in a large book while no shard is held.

@@ -15,8 +15,8 @@ type counters struct {
 	refsRepeated, refsAsked  atomic.Int64
 }
 
-// activity counts what has happened at a shard since the start. Only the shard changes it; any goroutine may
-// read it. Each shard has its own counters, so that shards do not contend for them.
+// activity counts the events at a shard since the start. Only the shard changes it; any goroutine may read it. Each
+// shard has its own counters, so that shards do not contend for them.
 type activity struct {
 	executions, cancels atomic.Int64
 	shares, dollars     atomic.Uint64 // traded volume and notional, as bits of a float64

@@ -198,8 +198,8 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 	})
 }
 
-// TestADigestLooksOnceMoreWhenItIsDone appends a record right after one of the digest's reads of the last seq, and
-// does so for each read in turn.
+// TestADigestLooksOnceMoreWhenItIsDone appends a record right after one of the digest's reads of the last seq, for
+// each of those reads in turn.
 func TestADigestLooksOnceMoreWhenItIsDone(t *testing.T) {
 	for look := 1; ; look++ {
 		m := open(t, Options{})

@@ -112,8 +112,8 @@ func (e *Engine) queueRestored(s *Standby) {
 	}
 }
 
-// finishFirst makes a shard finish an unfinished order of its book before any other task.
-// If there is no room for that, the next command tries again.
+// finishFirst makes a shard finish an unfinished order of its book before any other task. If there is no room for its
+// records, the next command tries again.
 func (e *Engine) finishFirst(d *shard) {
 	if d.book.Unfinished() == 0 {
 		return
@@ -152,8 +152,9 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
-// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes, which sessions may
-// wait for. No owner starts later: wake checks whether Close has begun, under awakeMu, which awakeNow also holds.
+// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes, because sessions may
+// be waiting for them. No owner starts later: wake checks whether Close has begun, under awakeMu, which awakeNow also
+// holds.
 func (e *Engine) endOwners() {
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()

@@ -26,7 +26,7 @@ type database struct {
 	newest  sync.Map // exchange.OrderID → exchange.OrderID: first and newest order of chains of several orders
 	away    atomic.Bool
 	refs    sync.Map     // exchange.RefKey → exchange.RefUse
-	asked   atomic.Int64 // number of refs that were asked for
+	asked   atomic.Int64 // number of refs that were looked up
 	tries   atomic.Int64 // calls of Refs
 }
 
@@ -437,7 +437,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 				t.Error(err)
 			}
 			for range 200 {
-				// All cash is bid and released again, or spent and then earned back.
+				// All cash is held by a bid and released again, or spent and then earned back.
 				commands = []exchange.Command{buy(sym, 1000, 1000), sell(sym, 1, 900)}
 				if _, err := m.Execute(background, commands, results); err != nil {
 					t.Error(err)

@@ -41,8 +41,8 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	appended := t.appended
 	e.recycle(t)
 	if e.failed.Load() {
-		// A book may have changes that are in no record although the journal's last record
-		// still becomes durable: no result may be sent any more.
+		// A book may have changes that are in no record, even if the journal's last record still becomes durable: so no
+		// result may be sent any more.
 		return Mark{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
 	return e.mark(appended), nil
@@ -145,8 +145,8 @@ func (e *Engine) cancelAllOnce(ctx context.Context, what canceling) (*cancelAll,
 	}
 }
 
-// hand gives a task to an owner and waits until it comes back with some of its commands
-// done. After an error, reusable reports whether it is certain that no owner still holds the task.
+// hand passes a task to an owner and waits until the owner returns it with some of its commands executed. After an
+// error, reusable reports whether it is certain that no owner still holds the task.
 func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
 	if err := in.send(ctx, t); err != nil {
 		return true, err
@@ -159,7 +159,7 @@ func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, e
 	return true, t.err
 }
 
-// A session pauses before it hands a command over again, longer each time, within these bounds.
+// A session pauses before it passes a command to an owner again, longer each time, within these bounds.
 const (
 	againMin = 50 * time.Microsecond
 	againMax = 50 * time.Millisecond

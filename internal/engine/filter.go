@@ -20,7 +20,7 @@ const (
 	filterLayerMin  = 1 << 12
 	filterDoublings = 8
 
-	// filterAddMax is how many refs are added under one lock before readers get their turn.
+	// filterAddMax is how many refs are added under one lock before it is released for readers.
 	filterAddMax = 512
 )
 

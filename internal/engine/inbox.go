@@ -69,7 +69,7 @@ type inbox struct {
 
 	// Only the owner's goroutine uses the fields below.
 	kept     []*task // removed from tasks and not finished, oldest first; see setAside
-	keptNext bool    // the next task is taken from kept even if tasks has some too
+	keptNext bool    // the next task comes from kept even if tasks has some too
 	spent    int     // units of work spent in the current turn; see turnWork
 
 	appended bool // the current command has appended a record
@@ -84,8 +84,8 @@ type doer interface {
 	begin()
 	afterTask()
 	freeMemory()
-	// amendUse returns what an amend uses its new ref for, as the order's shard knows it. ok is false if the order
-	// is not in memory or not the account's; then r holds the reason.
+	// amendUse returns the RefUse of an amend's new ref, according to the order's shard. ok is false if the order is not
+	// in memory or not the account's; then r holds the reason.
 	amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool)
 	// reportAgain completes the result of a repeated command with the report of its first execution. An error is the
 	// journal's and final, or ErrStopped.
@@ -120,8 +120,7 @@ func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
 	return t.err
 }
 
-// call is a request to call work between two commands, unless its caller has given up
-// by then.
+// call is a request to run the function work between two commands, unless the caller has given up by then.
 type call struct {
 	begun atomic.Bool // work has begun, or the caller has given up
 	work  func() error
@@ -291,7 +290,7 @@ func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.clo
 func (in *inbox) doRequests() (some bool) {
 	for in.hasRequests.Load() {
 		in.mu.Lock()
-		t := in.requests[0] // the others stay in requests, where serveReads can find them
+		t := in.requests[0] // the others stay in in.requests, where serveReads can find them
 		in.requests = slices.Delete(in.requests, 0, 1)
 		in.hasRequests.Store(len(in.requests) > 0)
 		in.mu.Unlock()
@@ -329,9 +328,9 @@ func (in *inbox) doChore() bool {
 	return true
 }
 
-// next returns the next task, oldest first, alternating between kept and tasks. It waits
-// until there is one. It returns nil if the owner must check its other sources of work instead. If
-// there are too many owners it does not wait, unless stays is set: then a task is about to arrive.
+// next returns the next task, oldest first, alternating between kept and tasks. It waits until there is one. It
+// returns nil if the owner must check its other sources of work instead. If there are too many owners it does not
+// wait, unless stays is set: stays means that a task is about to arrive.
 func (in *inbox) next(stays bool) *task {
 	if in.keptNext = !in.keptNext; len(in.kept) > 0 && (in.keptNext || len(in.tasks) == 0) {
 		t := in.kept[0]

@@ -77,8 +77,8 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 	no(exchange.OffLot, 99, 12)
 }
 
-// TestAnAmendOfASellMayBeOdd: an amount that is no multiple of the lot is accepted if it is all that the account
-// has, or has open.
+// TestAnAmendOfASellMayBeOdd: an amount that is no multiple of the lot is accepted if it equals everything that the
+// account has, or has open.
 func TestAnAmendOfASellMayBeOdd(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3"},

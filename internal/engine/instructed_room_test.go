@@ -9,8 +9,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAReportWaitsForTheEndOfItsOrder: the report of an order in parts is not known before it is finished, so a repeat
-// of its ref is not answered with the first parts alone.
+// TestAReportWaitsForTheEndOfItsOrder: the report of an order in parts is incomplete before the order is finished, so
+// a repeated request is not answered with the first parts alone.
 func TestAReportWaitsForTheEndOfItsOrder(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 { // more than fit into the segments that exist

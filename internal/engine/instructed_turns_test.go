@@ -28,7 +28,7 @@ func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	for n := range frame {
 		frame[n] = stp(fok(buy("A", 1, 5)), exchange.CancelOldest)
 	}
-	frame = append(frame, buy("A", 1, 1)) // the only one that is accepted
+	frame = append(frame, buy("A", 1, 1)) // the only order that is accepted
 	inbox := func(n int) func() bool { return func() bool { return m.Stats().Inbox == int64(n) } }
 	long := m.later(frame...)
 	require.Eventually(t, inbox(1), time.Minute, time.Millisecond)

@@ -26,7 +26,7 @@ func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
 	return a.Rules()
 }
 
-// noRules stands for the rules of an account that has none.
+// noRules is used as the rules of an account without rules.
 var noRules exchange.AccountRules
 
 // orNoRules returns rules, or noRules if they are nil.
@@ -47,8 +47,8 @@ func refuseBlocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 }
 
 // judge fills d.order from c, with the defaults of its symbol and account, and reports whether the book and the rules
-// allow it; if not, r holds the reason. It is called before each attempt to take the hold, and never afterwards.
-// For an order without instructions, in a symbol and account without rules, it costs one comparison.
+// allow it; if not, r holds the reason. It is called before each attempt to reserve the hold, and never after the hold
+// is reserved. For an order without instructions, in a symbol and account without rules, it costs one comparison.
 func (d *shard) judge(
 	c *exchange.Command, a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result,
 ) bool {
@@ -117,8 +117,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 	return d.judgeSize(rules, r)
 }
 
-// quote calculates what d.order would execute now. The walk over the book stops, and the order is rejected, once a
-// market buy costs more than the account has: so the walk is not much longer than the account can pay for.
+// quote calculates what d.order would execute now. The walk over the book stops and the order is rejected once a
+// market buy costs more than the account has, so the account's cash bounds the length of the walk.
 func (d *shard) quote(r *exchange.Result) bool {
 	if !d.affords(r) {
 		return false
@@ -173,8 +173,8 @@ func (d *shard) notional() exchange.Cash {
 	return exchange.Notional(d.order.Shares, d.order.Limit)
 }
 
-// sellsAll reports whether shares is all that the account of o has free, plus own, the open shares of
-// the order that o replaces. It is false for buys.
+// sellsAll reports whether shares equals the free shares of o's account plus own, the open shares of the order that o
+// replaces. It is false for buys.
 func (d *shard) sellsAll(o *exchange.Order, shares, own exchange.Shares) bool {
 	if o.Side != exchange.Sell {
 		return false

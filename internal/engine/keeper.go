@@ -28,8 +28,7 @@ type keeper struct {
 	catchup  *catchup                       // remaining work of Catchup, nil if there is none
 }
 
-// catchup is the part of the work of Catchup that is not done yet. resume removes it from
-// the keeper before it works on it.
+// catchup is the unfinished part of the work of Catchup. resume removes it from the keeper before it works on it.
 type catchup struct {
 	shards   []*shard // shards with open orders whose connections ended with the previous run
 	accounts []canceling
@@ -39,7 +38,7 @@ type catchup struct {
 type armedSwitch struct {
 	account *exchange.Account
 	due     int64 // when it fires, nanoseconds since the Unix epoch
-	try     int64 // next check, by the steady clock: when it is due, or later after a try that found no room
+	try     int64 // next check, by the steady clock: when it is due, or later if the last attempt found no room
 	place   int   // index in the heap
 }
 
@@ -182,12 +181,12 @@ func (k *keeper) idle() bool {
 // hasRetries reports whether something is to be retried. Callers hold mu.
 func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
-// stepMin is how far the wall clock must lag to count as set back.
+// stepMin is how far the wall clock must fall behind to count as having been set back.
 const stepMin = 250 * time.Millisecond
 
-// steadyClock follows the wall clock, but lags real time by at most stepMin. If the wall clock is set back, or
-// stands still until it has reached the time of the last record, this clock continues, so that dead man's switches
-// fire in time. If the wall clock is set forward, this clock follows.
+// steadyClock follows the wall clock, but lags real time by at most stepMin. If the wall clock is set back, or pauses
+// until it reaches the time of the last record, this clock continues, so that dead man's switches fire in time. If the
+// wall clock is set forward, this clock follows.
 type steadyClock struct {
 	wall    func() int64         // nanoseconds since the Unix epoch
 	elapsed func() time.Duration // monotonic time since some moment, independent of wall

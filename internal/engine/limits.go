@@ -8,10 +8,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Limits are the Options that may be changed while an Engine runs.
-// Limits on what clients may make are checked before a command is executed and never
-// afterwards: a lower limit rejects new commands and cancels or removes nothing. For these, 0 means the
-// default of Options.
+// Limits are the Options that may be changed while an Engine runs. Limits on accounts, symbols and open orders are
+// checked before a command is executed and never afterwards: a lower limit rejects new commands, but cancels or
+// removes nothing. For these, 0 means the default of Options.
 type Limits struct {
 	ClosedOrdersMax int
 	BacklogMax      int

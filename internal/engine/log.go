@@ -16,10 +16,9 @@ type Log interface {
 	// ClaimReserve is Claim for records such as cancels, which are still needed when Claim is refused: it may use
 	// a reserve.
 	ClaimReserve(bytes int) error
-	// ClaimMany is Claim for several records, each of up to bytes bytes, all or none. Each is
-	// appended with AppendMany, and Unclaim gives back unused room. ClaimMany does not wait: if
-	// wait is not nil, nothing is set aside yet, and once wait is closed the caller must try
-	// again or call Forgo.
+	// ClaimMany is Claim for several records, each of up to bytes bytes, all or none. Each is appended with AppendMany,
+	// and Unclaim returns unused room. ClaimMany does not wait: if wait is not nil, nothing is set aside yet, and once
+	// wait is closed the caller must try again or call Forgo.
 	ClaimMany(records, bytes int) (wait <-chan struct{}, err error)
 	Forgo()
 	Unclaim(records, bytes int)
@@ -42,7 +41,7 @@ type Log interface {
 	// Notify sends a value to wake once Wait(seq) would return at once. The send does not block: a channel needs
 	// capacity 1 to miss nothing.
 	Notify(seq uint64, wake chan<- struct{})
-	// Err returns why the log accepts no more records, nil while it does.
+	// Err returns the reason why the log accepts no more records, or nil while it accepts them.
 	Err() error
 }
 
@@ -51,8 +50,8 @@ type Log interface {
 // may be stale, and must not be sent to a client, even if all its records are durable. So the
 // leader has the other machines confirm its leadership in rounds, which all waiting callers share.
 //
-// Once this machine is no longer the leader the log has failed (Err), for ever: Confirmed returns false,
-// and all waiting callers get the error.
+// Once this machine is no longer the leader, the log has failed permanently (Err): Confirmed returns false, and all
+// waiting callers get the error.
 type Shared interface {
 	Log
 	// Round returns the number, above 0, of the next round to begin; rounds that began before

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// Mark is the condition that must hold before anything read up to some moment may be sent to a client:
-// all records up to Seq are durable and, unless Round is 0, a log on several machines has
-// confirmed that this machine was the leader after that moment. Round is 0 if the last action before
-// the moment was to append one of those records: its durability confirms the leadership.
-// An earlier append does not: after it this machine may have been stopped and
-// replaced as leader before the read. The zero Mark always holds: it is for replies that reveal nothing.
+// Mark is the condition that must hold before anything read up to some moment may be sent to a client: all records up
+// to Seq are durable and, unless Round is 0, a log on several machines has confirmed that this machine was the leader
+// after that moment. Round is 0 if the last action before the moment was to append one of those records: its
+// durability confirms the leadership. An earlier append does not: after it this machine may have been stopped and
+// replaced as leader before the read. The zero Mark always holds; it is for replies that reveal nothing of the
+// exchange's state.
 type Mark struct{ Seq, Round uint64 }
 
 // mark returns the Mark of this moment. appended means that the caller has read nothing since it
@@ -50,8 +50,8 @@ func (e *Engine) waitVisible(ctx context.Context) error {
 // the projection's, or ctx's.
 func (e *Engine) Durable(ctx context.Context, m Mark) error { return e.durable.wait(ctx, m) }
 
-// Notify sends a value to wake once Durable(m) would not wait for the log. The send does not
-// block: a channel needs capacity 1 to miss nothing.
+// Notify sends a value to wake once Durable(m) would not wait for the log. The send does not block, so the channel
+// needs a capacity of 1 to miss nothing.
 func (e *Engine) Notify(m Mark, wake chan<- struct{}) { e.durable.notify(m, wake) }
 
 // IsDurable reports whether Durable(m) would return nil at once.
@@ -61,9 +61,9 @@ func (e *Engine) IsDurable(m Mark) bool { return e.durable.reached(m) }
 // as market data, and that show the seq.
 func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
 
-// durability decides which records are visible: those that are synced in the log or, if it is Shared, confirmed,
-// and with AckPostgres committed in Postgres. Replies wait until their records are visible; market data and
-// operators see no others.
+// durability decides which records are visible: those that are synced in the log or, if it is Shared, confirmed, and
+// with AckPostgres committed in Postgres. Replies wait until their records are visible; market data and operators see
+// only visible records.
 type durability struct {
 	log        Log
 	shared     Shared     // nil if the log is on one machine

@@ -20,9 +20,9 @@ type Options struct {
 	Projection Projection
 	History    History
 	Now        func() int64 // nanoseconds since the Unix epoch; nil means the system clock
-	// OnStages is called for one in 16 calls of Execute, in the caller's goroutine. waited is the time that the
-	// commands spent on their way to the owners of their symbols and back, with pacing;
-	// worked is the time that the owners worked on them. nil disables the measurement.
+	// OnStages is called for one in 16 calls of Execute, in the caller's goroutine. waited is the time that the commands
+	// spent on the way to the owners of their symbols and back, including pacing; worked is the time that the owners
+	// worked on them. nil disables the measurement.
 	OnStages func(waited, worked time.Duration)
 
 	// Readers returns nil if every voting node of the cluster can read version 4 of events, otherwise an error
@@ -30,7 +30,7 @@ type Options struct {
 	// such command and must not block. nil means that all nodes can.
 	Readers func() error
 
-	// Trail passes events to those that follow the journal; nil if there are none. It is that of the journal.
+	// Trail passes events to the followers of the journal; nil if there are none. It must be the Journal's trail.
 	Trail *trail.Trail[exchange.KeptEvent]
 
 	// OrdersAfter, if it is above the state's last order id, is the id after which new order ids start.
@@ -84,8 +84,8 @@ type History interface {
 	// executions after skipping the first after. found is false if there is no such order. An
 	// error means that the lookup failed.
 	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Refs returns the uses of those keys that are used and projected; the others are
-	// missing in the map. An error means that the lookup failed.
+	// Refs returns the uses of those keys that are used and projected; the others are missing from the map. An error
+	// means that the lookup failed.
 	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
 	// OrderAtFirst returns an order as it was right after its own records, without later changes, with up to
 	// most of its executions as a taker. found and the error are those of Order.
@@ -102,7 +102,6 @@ type History interface {
 type Projection interface {
 	// Applied returns the seq up to which all records are committed.
 	Applied() uint64
-	// WaitApplied returns nil once seq is committed, or an error that says why it will
-	// not be; that may be ctx's.
+	// WaitApplied returns nil once seq is committed, or an error that says why it will not be, which may be ctx's.
 	WaitApplied(ctx context.Context, seq uint64) error
 }

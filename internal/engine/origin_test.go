@@ -234,7 +234,7 @@ func TestAStartCancelsForManySwitches(t *testing.T) {
 			require.Equal(t, exchange.OK, r.Reason)
 		}
 	}
-	seq := m.journal.Appended() // after this, m may cancel too, as it has the same clock
+	seq := m.journal.Appended() // after this, m may cancel as well, because it has the same clock
 	c.Store(77 + exchange.Second)
 	again := m.after(seq, false)
 	before := seq + 1
@@ -399,7 +399,7 @@ func TestAnEngineEndsBeforeWhatConnectionsHaveLeft(t *testing.T) {
 				_ = m.call(background, &(*m.numbered.Load())[0].inbox, func() error {
 					close(busy)
 					<-m.stop
-					m.endOwners() // as Close does at this moment: it nudges the owner while that is busy
+					m.endOwners() // as Close does at this point: it wakes the owner while the owner is busy
 					return nil
 				})
 			}()

@@ -8,11 +8,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// An order that meets more than exchange.FillsMax resting orders executes in parts, each
-// a record of its own. Room for all of them is claimed before the first. Between two parts
-// the shard only executes reads. The ledger is settled after each part, so that a query or a
-// sum is right at any moment. Whether an order is unfinished follows from the book alone
-// (Book.Unfinished). Before a shard changes anything else in such a book it finishes the order.
+// An order that meets more than exchange.FillsMax resting orders executes in parts, each a record of its own. Room for
+// all of them is claimed before the first. Between two parts the shard only executes reads. The ledger is settled
+// after each part, so that queries and sums are correct at any moment. Whether an order is unfinished follows from the
+// book alone (Book.Unfinished). Before a shard changes anything else in such a book it finishes the order.
 
 const (
 	// partsUnsyncedMax is how many parts of an order may be appended but not on stable
@@ -30,10 +29,10 @@ type orderClaim struct {
 	bytes int // size of each record
 }
 
-// claimOrder sets room aside for the records of d.order, whose hold is taken. What the book has matched cannot be
-// undone, so room for the largest possible records is claimed first. If ok is false, either the caller must try
-// again once wait is closed, or r holds the reason. While the caller waits it gives the hold back, so that other
-// orders of the account need not wait. An error is the journal's and final.
+// claimOrder sets room aside for the records of d.order, whose hold is already reserved. A match in the book cannot be
+// undone, so room for the largest possible records is claimed first. If ok is false, either the caller must try again
+// once wait is closed, or r holds the reason. While the caller waits it gives the hold back, so that other orders of
+// the account need not wait. An error is the journal's and final.
 func (d *shard) claimOrder(claim *orderClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	if claim.parts == 0 {
 		bytes, whole := d.book.FillBytesMax(&d.order)
@@ -46,7 +45,7 @@ func (d *shard) claimOrder(claim *orderClaim, r *exchange.Result) (wait <-chan s
 	return d.claimParts(claim, math.MaxInt, r)
 }
 
-// forgo ends the attempts to claim room for an order that is rejected before there is room for it.
+// forgo ends the attempts to claim room for an order that is rejected before it gets room.
 func (d *shard) forgo(claim *orderClaim) {
 	if claim.parts > 0 {
 		d.engine.log.Forgo()
@@ -150,9 +149,9 @@ func (d *shard) claimParts(claim *orderClaim, most int, r *exchange.Result) (wai
 	return nil, ok, err
 }
 
-// continueOrder executes the further parts of d.order, as far as the claim allows, and
-// gives back the unused claim. last is the seq of the last part, 0 if there was none. An error is the journal's and
-// final, or ErrStopped; the order is then unfinished.
+// continueOrder executes the further parts of d.order, as far as the claim allows, and releases the rest of the claim.
+// last is the seq of the last part, 0 if there was none. An error is the journal's and final, or ErrStopped; the order
+// is then unfinished.
 func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
 	e, o := d.engine, &d.order
 	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
@@ -234,7 +233,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 	return d.serveReads()
 }
 
-// betweenPartsMax is how many tasks a shard looks at between two parts of an order.
+// betweenPartsMax is how many tasks a shard examines between two parts of an order.
 const betweenPartsMax = 256
 
 // serveReads serves other tasks between two parts of an order. Tasks that only read this symbol are

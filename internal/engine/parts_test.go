@@ -448,8 +448,8 @@ func TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake has a journal that refuses
-// claims of more than three parts, and later all claims.
+// TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake uses a journal that refuses claims of more than three
+// parts, and later all claims.
 func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
 	m := inParts(t, Options{})
 	const resting = 40

@@ -45,8 +45,8 @@ func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	return nil
 }
 
-// reserve fills d.order from a command, judges it, and holds what it may cost. It reports whether it did; if not, r
-// holds the reason or d.unsettled is set.
+// reserve fills d.order from a command, judges it, and reserves what it may cost. It reports whether it succeeded; if
+// not, r holds the reason or d.unsettled is set.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	account := d.find(c.Account)
 	if account == nil {
@@ -69,7 +69,7 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	}
 }
 
-// submit gives d.order its id, has the book match it, and fills d.event with the result.
+// submit sets d.order's id, makes the book match it, and fills d.event with the result.
 func (d *shard) submit(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))

@@ -10,7 +10,7 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(d.orderOf(&c.Command, r)); !found {
-		d.engine.answerAbsent(c.Names(r), r) // the order was forgotten while the command was on its way
+		d.engine.answerAbsent(c.Names(r), r) // the order was forgotten before the command reached its shard
 	} else if c.OwnOnly && o.Account.ID != c.Account {
 		r.Reason = exchange.ForeignOrder
 	} else {
@@ -22,7 +22,7 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 	o, found := d.book.Find(c.Order)
 	if !found {
-		d.engine.answerAbsent(c.Order, r) // the order was forgotten while the command was on its way
+		d.engine.answerAbsent(c.Order, r) // the order was forgotten before the command reached its shard
 		return
 	}
 	public := o.Public(d.symbol)
@@ -55,8 +55,8 @@ func page(executions []exchange.Execution, after, most int) []exchange.Execution
 }
 
 // answerAbsent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
-// given out yet. Otherwise the result is pending as InHistory. AsOf limits the answer to records applied by now,
-// so that it does not depend on when the history is asked.
+// given out yet. Otherwise the result is pending as InHistory. AsOf limits the answer to records applied by now, so
+// that it does not depend on when the history is queried.
 func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
 	r.Reason = exchange.UnknownOrder
 	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {

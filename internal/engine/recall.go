@@ -6,10 +6,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Show returns an order of any account, once its status is durable. It returns up to most of the order's
-// executions, after skipping the first after. found is false if there is no such order. An error means that the
-// exchange has failed or is stopping, or that the history could not be asked, or it is ctx's; then the
-// order may not be durable and must not be shown.
+// Show returns an order of any account, once its status is durable. It returns up to most of the order's executions,
+// after skipping the first after. found is false if there is no such order. An error means that the exchange has
+// failed or is stopping, or that the history could not be queried, or it is ctx's; then the order may not be durable
+// and must not be shown.
 func (e *Engine) Show(
 	ctx context.Context, id exchange.OrderID, after, most int,
 ) (o exchange.PublicOrder, found bool, err error) {
@@ -35,11 +35,10 @@ func (e *Engine) Show(
 	return o, found, e.Durable(ctx, mark)
 }
 
-// Recall completes a result that Execute left pending as InHistory, by asking the history. It leaves
-// all other results unchanged. The order was closed long ago and no longer changes, so
-// it does not matter what was executed since. If the history
-// does not answer, or ctx ends, the result is HistoryUnavailable. The mark that Execute
-// returned covers the completed result.
+// Recall completes a result that Execute left pending as InHistory, by asking the history. It leaves all other results
+// unchanged. The order was closed long ago and no longer changes, so commands executed since then do not matter. If
+// the history does not answer, or ctx ends, the result is HistoryUnavailable. The mark that Execute returned covers
+// the completed result.
 //
 // It loads up to most executions of the order. Callers with many such results
 // should complete and send them one by one.
@@ -138,9 +137,9 @@ func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchan
 	return true
 }
 
-// repeats reports whether c, an amend of order, is a repetition of the command that made use. A client that repeats
-// an amend may name the original order, the first of the chain, or the replacement, which it knows from the reply.
-// An amend that gives the open amount never counts: the amount executed at the time is not known here.
+// repeats reports whether c, an amend of order, is a repetition of the command that made use. A client that repeats an
+// amend may name the original order, the first of the chain, or the replacement, which it knows from the reply. An
+// amend that specifies the open amount never counts, because the amount executed at the time is not known here.
 func repeats(c *exchange.Command, order exchange.OrderID, use *exchange.RefUse) bool {
 	a := use.Amend
 	if a == nil || c.More != nil && c.More.Open || order != a.First && order != a.Named && order != use.Order {

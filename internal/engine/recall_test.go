@@ -64,9 +64,8 @@ func TestAQueryOfOwnOrdersOnlyShowsNoOthers(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownLaterDoesNotCount: an order has an id before it has a place in the
-// journal. A query executed before that place answers that there is no such order, no matter when
-// the history is asked and what has happened to the order by then.
+// TestWhatIsKnownLaterDoesNotCount: an order has an id before it has a place in the journal. A query executed before
+// that place answers that there is no such order, even if the history is queried later, when it has the order.
 func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})

@@ -23,8 +23,7 @@ const (
 	filterRetry = time.Second
 )
 
-// refIndex finds what refs were used for. It belongs to an Engine, or to a Standby until
-// an engine takes it over.
+// refIndex answers what each ref was used for. It belongs to an Engine, or to a Standby until an engine takes it over.
 type refIndex struct {
 	table    *exchange.Refs // guarded by its owner's mutex
 	filter   *refFilter
@@ -82,11 +81,10 @@ func (x *refIndex) build(ctx context.Context, history History) {
 	}
 }
 
-// sweep begins a new generation if the last one has its share of refsMax. It adds the generations that
-// are completely in the database to the filter. It drops the generations that were in the filter before this
-// sweep, except the newest of them: sessions that have asked the filter before this sweep need the others. last
-// returns the seq of the last record, or of a later one, and is called under mu, which guards
-// the table.
+// sweep begins a new generation if the last one has reached its share of refsMax. It adds the generations that are
+// completely in the database to the filter. It drops the generations that were in the filter before this sweep, except
+// the newest of them: sessions that have asked the filter before this sweep need the others. last returns the seq of
+// the last record, or of a later one, and is called under mu, which guards the table.
 func (x *refIndex) sweep(mu sync.Locker, refsMax int, last, applied func() uint64) {
 	mu.Lock()
 	if x.table.Added() >= refsMax/generationsKept && x.table.Last()-x.filtered.Load() < sealedMax {

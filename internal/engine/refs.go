@@ -9,19 +9,17 @@ import (
 	"outcry/internal/exchange"
 )
 
-// An account can use a ref only once, for ever. The use of a ref is stored in one of two
-// places at any time:
+// An account can use a ref only once, ever. The use of a ref is stored in one of two places at any time:
 //
 //   - in memory (exchange.Refs), in generations: refs of records that the database does
 //     not have yet, and the newest of those that it has;
 //   - in the database. Once a generation is completely there, its refs enter a filter that
 //     excludes refs that were certainly never used (refFilter), and the generation before it is dropped from memory.
 //
-// The session asks the filter before it hands its commands over, and asks the database
-// only for refs that the filter does not exclude (lookUp). The owner that executes a command
-// looks into memory, and then into what the session has found (claimRef). Refs that entered
-// memory after the session looked must still be there. The owner checks that by the number of
-// the first generation in memory, and otherwise rejects the command as RefUnavailable.
+// The session asks the filter before it hands its commands over, and queries the database only for refs that the
+// filter does not exclude (lookUp). The owner that executes a command looks in memory, and then in what the session
+// has found (claimRef). Refs that entered memory after the session looked must still be there. The owner checks that
+// by the number of the first generation in memory, and otherwise rejects the command as RefUnavailable.
 
 // refsAskedMax is how many refs one query to the history may ask for.
 const refsAskedMax = 1000
@@ -33,8 +31,8 @@ type recalled struct {
 	unavailable bool // neither memory nor the database answered
 }
 
-// lookup is what a session has found out about the refs of its commands. The zero value is
-// for commands without refs.
+// lookup has what a session has found in the database about the refs of its commands. The zero value is for commands
+// without refs.
 type lookup struct {
 	since    uint64 // lookedUp may lack refs of this generation and of later ones
 	lookedUp map[exchange.RefKey]recalled
@@ -222,8 +220,8 @@ func (e *Engine) claimRef(
 	return nil, false, nil
 }
 
-// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its
-// symbol. If there is none, the id is 0 and the reason says why. A ref names no order until the order has its place
+// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its symbol.
+// If there is no such order, the id is 0 and the reason says why. A ref names no order until the order has its place
 // in the journal.
 func (e *Engine) namedOrder(
 	c *exchange.Command, l *lookup,
@@ -261,7 +259,8 @@ func (x *refIndex) findUse(a *exchange.Account, ref exchange.Ref, l *lookup) (us
 	return use, false, true
 }
 
-// newRef returns the ref that a command uses up: the ref of what it makes, or an amend's new ref.
+// newRef returns the ref that a command uses up: the ref of the account, symbol or order that it creates, or an
+// amend's new ref.
 func newRef(c *exchange.Command) exchange.Ref {
 	switch {
 	case c.Kind.Makes():

@@ -48,9 +48,9 @@ func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountR
 	return r.Reason != exchange.OK
 }
 
-// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set as
-// by hold. It is called before the walk over the book, so that the book is not walked for orders that the account
-// cannot pay for. It is always true for a market buy, because its cost is known only after that walk.
+// affords reports whether the account of d.order has enough for what the order may spend; if not, r and d.unsettled
+// are set as by hold. It is called before the walk over the book, so that the book is not walked for orders that the
+// account cannot pay for. It is always true for a market buy, because its cost is known only after that walk.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
@@ -69,16 +69,15 @@ func (d *shard) affords(r *exchange.Result) bool {
 	return true
 }
 
-// addHoldings adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
-// hold mu.
+// addHoldings adds the holdings of d.order's account to an InsufficientFunds or InsufficientShares in r. Callers hold
+// mu.
 func (d *shard) addHoldings(r *exchange.Result) {
 	account := d.order.Account
 	//exhaustive:ignore only these two reasons are about what the account has
 	switch r.Reason {
 	case exchange.InsufficientFunds:
-		// The missing cash may be held by an order that is not in the journal yet. If the process
-		// died now, that order would be lost, and this rejection would contradict the
-		// journal. So the command is retried once that order is settled.
+		// The missing cash may be held by an order that is not in the journal yet. If the process died now, the order would
+		// be lost, and this rejection would contradict the journal. So the command is retried once that order is settled.
 		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
 		if d.order.Type == exchange.Market {
@@ -89,7 +88,7 @@ func (d *shard) addHoldings(r *exchange.Result) {
 	}
 }
 
-// withdraw takes back the hold of o because the journal has no room for it.
+// withdraw releases the hold of o because the journal has no room for its record.
 func (d *shard) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()

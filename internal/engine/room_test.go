@@ -130,8 +130,8 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole: one record must hold everything that a part of an order
-// does.
+// TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole: one record must have room for everything that a part of an
+// order does.
 func TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole(t *testing.T) {
 	m := cramped(t, 16<<10)
 	m.index.FillsMax = exchange.FillsMax // larger parts than fit into such segments
@@ -252,8 +252,8 @@ func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
 	m.agrees()
 }
 
-// tradeUntilFull places small sells and sweeping buys until orders are rejected, and then
-// cancels the open orders, or as many as there is room for.
+// tradeUntilFull places small sells and sweeping buys until orders are rejected, and then cancels the open orders, or
+// as many of them as fit.
 func (m *market) tradeUntilFull(sym exchange.Symbol, r *rand.Rand) {
 	results := make([]exchange.Result, 1)
 	send := func(c exchange.Command) exchange.Result {

@@ -22,7 +22,7 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 		return exchange.BlockResult{Reason: set.Reason, Text: set.Text}, err
 	}
 	r.Changed, r.Block = set.Changed, *set.Rules.Block
-	// Holds taken before the block belong to orders that are open now or soon: the cancel waits for these orders.
+	// Holds reserved before the block belong to orders that are open or soon will be: the cancel waits for these orders.
 	c, err := e.cancelAll(ctx, canceling{account: id, cause: exchange.ByBlock})
 	if err != nil || c.result.Reason != exchange.OK {
 		e.keeper.retryBlocked(c.owner) // also if ctx has ended, because the account is blocked

@@ -76,8 +76,8 @@ func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 	}
 }
 
-// TestWorkOfOthersIsNoCommands: a command has no part in what finishes another client's order, in what operators do, or
-// in cancels after a disconnect.
+// TestWorkOfOthersIsNoCommands: the work of a command does not include finishing another client's order, operations of
+// operators, or cancels after a disconnect.
 func TestWorkOfOthersIsNoCommands(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 { // more than fit into the segments that exist

@@ -144,9 +144,9 @@ func (d *shard) refuseOtherRules(c *exchange.Command, r *exchange.Result) {
 	}
 }
 
-// reportAgain fills in the report of a repeated command with what was reported first. That depends only on the records
-// of its order, which is finished first if it has further parts. If memory no longer has the order, the result is
-// pending and Recall completes it. An error is that of finish.
+// reportAgain fills in the report of a repeated command with the original report, which depends only on the records of
+// its order, which is finished first if it has further parts. If memory no longer has the order, the result is pending
+// and Recall completes it. An error is that of finish.
 func (d *shard) reportAgain(r *exchange.Result) (err error) {
 	id := r.Order
 	if a := r.Amended; a != nil {

@@ -46,7 +46,7 @@ type Standby struct {
 	mu     sync.RWMutex
 	state  *exchange.State // nil once it is handed over or the standby is closed
 	seq    uint64
-	err    error // why a record could not be applied; once set, the state is unusable
+	err    error // the reason why a record could not be applied; once set, the state is unusable
 	books  []standbyBook
 	closed standbyClosed
 	counts struct {
@@ -86,8 +86,8 @@ func (s *Standby) SetLimits(l Limits) {
 	s.backlog.Store(int64(l.BacklogMax))
 }
 
-// WaitRoom returns nil once the projection lags by less than BacklogMax records. That bounds memory, which holds
-// what the projection lacks. The error is the projection's, or ctx's.
+// WaitRoom returns nil once the projection lags by less than BacklogMax records. That bounds memory, which holds the
+// records that the projection lacks. The error is the projection's, or ctx's.
 func (s *Standby) WaitRoom(ctx context.Context) error {
 	most, seq := uint64(s.backlog.Load()), s.Seq()
 	if s.options.Projection == nil || seq < most || s.options.Projection.Applied() > seq-most {

@@ -62,7 +62,7 @@ func (d *database) project(t testing.TB, records [][]byte, fillsMax int) {
 	d.applied.Store(uint64(len(records)))
 }
 
-// projectChain sets in the database what an order did at once, and the newest order of its chain.
+// projectChain stores in the database the immediate result of an order, and the newest order of its chain.
 func (d *database) projectChain(t testing.TB, book *exchange.Book, o *exchange.Order, row exchange.ClosedOrder) {
 	if book.Unfinished() != o.ID {
 		first, known := o.AtFirst()
@@ -160,9 +160,9 @@ func replay(s *Standby, seq uint64, record []byte) error {
 	return err
 }
 
-// TestAnEngineContinuesWhereAStandbyIs: a standby that has applied the records of an engine answers like that
-// engine after taking over: its digest, old and new orders, refs, and order ids are the same. Its database is
-// ahead of it or lags it.
+// TestAnEngineContinuesWhereAStandbyIs: an engine made from a standby that has applied the records of an engine
+// answers like that engine: its digest, old and new orders, refs, and order ids are the same. The database may be
+// ahead of the standby or lag behind it.
 func TestAnEngineContinuesWhereAStandbyIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -399,8 +399,8 @@ func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAStandbyWaitsForItsDatabase checks that a standby applies no more records once its database is BacklogMax records
-// behind: it keeps in memory whatever the database lacks.
+// TestAStandbyWaitsForItsDatabase checks that a standby applies no more records once its database is BacklogMax
+// records behind: it keeps in memory the records that the database lacks.
 func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, BacklogMax: 3})
@@ -417,8 +417,8 @@ func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	require.NoError(t, s.WaitRoom(ended))
 }
 
-// TestReadersOfAStandby reads from a standby while it applies records, and while an engine takes it over. It is
-// meant for the race detector, too.
+// TestReadersOfAStandby reads from a standby while it applies records, and while an engine takes it over. It is also
+// meant for the race detector.
 func TestReadersOfAStandby(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	m.random(rand.New(rand.NewPCG(1, 2)), 3000)

@@ -31,7 +31,7 @@ type Engine struct {
 	ledger    *exchange.Ledger
 	refs      *refIndex         // mu guards its table only
 	canceling *exchange.Account // account whose orders a cancelAll records and releases; mostly nil
-	withdrawn uint64            // number of holds taken back because the journal had no room for their orders
+	withdrawn uint64            // number of holds released because the journal had no room for their orders
 	failed    atomic.Bool       // the journal has failed and accepts no more records
 
 	// awakeMu guards the set of owners that have a goroutine.
@@ -94,10 +94,10 @@ type scratch struct {
 	old     exchange.Order // the order that an amend changes
 }
 
-// judged is what judging found out about d.order.
+// judged has the results of judging d.order.
 type judged struct {
 	unsent exchange.Unsent // terms that the command did not send and that were filled in
-	quote  exchange.Quote  // what the order would execute now; only for FOK and market orders
+	quote  exchange.Quote  // what the order would execute now; set only for FOK and market orders
 }
 
 // Request is a command from a client together with options that only the engine evaluates.

@@ -97,8 +97,8 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 	}
 }
 
-// TestAnEngineFindsTheOrdersOfItsFirstState stops an engine, starts another
-// one with its state, and lets that make one more symbol.
+// TestAnEngineFindsTheOrdersOfItsFirstState stops an engine, starts another one with its state, and creates one more
+// symbol in that one.
 func TestAnEngineFindsTheOrdersOfItsFirstState(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("B", 3, 5), buy("A", 4, 5))

@@ -23,11 +23,11 @@ type Stats struct {
 	Cancels       int64   // orders canceled since the start
 	TradedShares  float64 // shares in fills since the start; approximate
 	TradedDollars float64 // notional of fills since the start; approximate
-	Inbox         int64   // tasks that wait at all owners, including those that were begun and wait for their next turn
+	Inbox         int64   // tasks waiting at all owners, including started tasks that wait for their next turn
 	Refs          int64   // refs in memory
 	RefFilter     int64   // memory of the filter of refs, in bytes
 	RefsRepeated  int64   // commands answered by repeating an earlier answer, since the start
-	RefsAsked     int64   // refs that Postgres was asked for, since the start
+	RefsAsked     int64   // refs that were looked up in Postgres, since the start
 	LastOrder     uint64  // highest order id given out
 	Appended      uint64  // seq of the journal's last record
 	Lag           uint64  // number of records that Postgres lags the journal by
@@ -76,8 +76,8 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	s.Refs = int64(e.refs.table.Len())
 	e.mu.Unlock()
-	// The sum is always taken in the same order. In another order a sum of floats may be smaller in
-	// its last bit, and a function of rates treats a smaller value as a counter that was reset.
+	// Always add in the same order: in another order, a sum of floats may be smaller in its last bit, and a function of
+	// rates treats a smaller value as a counter that was reset.
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.durableHalt(durable) != nil {

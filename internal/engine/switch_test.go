@@ -28,8 +28,8 @@ func (m *market) pass(c *clock, now int64) {
 	m.keeper.nudge()
 }
 
-// settleSwitches waits until the orders of all switches that fired are canceled. No switch fires later, as the clock
-// stands still.
+// settleSwitches waits until the orders of all switches that fired are canceled. No switch fires after that, as the
+// clock stands still.
 func (m *market) settleSwitches(c *clock) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool {
@@ -87,7 +87,7 @@ func TestASwitchPasses(t *testing.T) {
 	require.Zero(t, m.dueOf(m.ledger.Account("1")))
 }
 
-// TestASwitchThatIsArmedAgainDoesNotPass: a cancel that was begun for the old time cancels nothing.
+// TestASwitchThatIsArmedAgainDoesNotPass: a cancel that was started for the old time cancels nothing.
 func TestASwitchThatIsArmedAgainDoesNotPass(t *testing.T) {
 	c := &clock{}
 	m := open(t, c.options())
@@ -192,7 +192,8 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
 }
 
-// TestNoAccountUsesUpTheCancelAllsOfOthers: each account has its own ten a second, however many accounts cancel all.
+// TestNoAccountUsesUpTheCancelAllsOfOthers: each account has its own limit of ten per second, no matter how many
+// accounts cancel all.
 func TestNoAccountUsesUpTheCancelAllsOfOthers(t *testing.T) {
 	m := open(t, Options{})
 	const others = 5000
@@ -226,8 +227,8 @@ func TestSwitchesLeaveTheReserveToCancels(t *testing.T) {
 	m.agrees()
 }
 
-// TestABlockedAccountPlacesNothing: its open orders are canceled, also an order placed at the same moment.
-// Everything else works as before.
+// TestABlockedAccountPlacesNothing: its open orders are canceled, even an order placed at the same moment. Everything
+// else works as before.
 func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(buy("A", 3, 5), sell("A", 1, 9))

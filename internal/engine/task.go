@@ -15,7 +15,7 @@ import (
 type task struct {
 	commands   []Request
 	results    []exchange.Result
-	next       int // index of the first command that is not done
+	next       int // index of the first command that is not executed
 	err        error
 	refs       lookup        // what the session found out about the refs of the commands
 	retryLater bool          // the next command depends on one in progress: hand the task over again later
@@ -30,8 +30,8 @@ type task struct {
 type request interface {
 	// do executes the request between two commands. An error is the log's and final, or ErrStopped.
 	do() error
-	// answerMidOrder is called between two parts of an order, when nothing of the symbol may change. It
-	// reports whether that has answered the request. If not, do is called after the order.
+	// answerMidOrder is called between two parts of an order, when nothing of the symbol may change. It reports whether
+	// it answered the request. If not, do is called after the order is finished.
 	answerMidOrder() bool
 }
 
@@ -101,8 +101,8 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 	return owner.do(c, r, now)
 }
 
-// errAgain is returned for a command that depends on another one still in progress at an owner. An
-// owner never waits for another owner, so the session waits and hands the command over again.
+// errAgain is returned for a command that depends on another one still in progress at an owner. An owner never waits
+// for another owner, so the session waits and passes the command on again.
 var errAgain = errors.New("engine: command depends on one in progress: retry")
 
 // pass gives a task to the owner of its next command; in is that owner's inbox, or nil if it is not
@@ -121,7 +121,7 @@ func (e *Engine) pass(t *task, in *inbox) bool {
 }
 
 // stageClock measures for one call of Execute how long owners worked on its task, and how long the task waited for
-// them or was on its way between them. Only the holder of the task uses it.
+// them or was in transit between them. Only the holder of the task uses it.
 type stageClock struct {
 	stopwatch.Watch
 	waited, worked time.Duration
@@ -135,7 +135,7 @@ func (e *Engine) newStageClock() (c stageClock) {
 	return c
 }
 
-// startWork records that an owner begins to work on the task, stopWork that it has stopped.
+// startWork records that an owner starts to work on the task, stopWork that it has stopped.
 func (c *stageClock) startWork() { c.waited += c.Lap() }
 
 func (c *stageClock) stopWork() { c.worked += c.Lap() }

@@ -293,8 +293,8 @@ func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 0 }, time.Minute, time.Millisecond)
 }
 
-// TestACancelAllIncludesSymbolsAddedDuringIt has the account place an order in a symbol that
-// is not held yet, while the cancel waits for another symbol.
+// TestACancelAllIncludesSymbolsAddedDuringIt places an order of the account in a symbol that is not held yet, while
+// the cancel waits for another symbol.
 func TestACancelAllIncludesSymbolsAddedDuringIt(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 5))
@@ -338,8 +338,8 @@ func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	m.agrees()
 }
 
-// TestALongFrameIsDoneInTurnsWithOthers has a frame of 3,000 orders and a single order wait for
-// the same symbol, and counts the orders of the frame that are executed before the single one.
+// TestALongFrameIsDoneInTurnsWithOthers makes a frame of 3,000 orders and a single order wait for the same symbol, and
+// counts the orders of the frame that are executed before the single one.
 func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")

@@ -36,12 +36,12 @@ type OrderChange struct {
 	Less     Shares // shares that an amend in place took off
 }
 
-// OrderDetail is an order after a record, as its owner sees it.
+// OrderDetail is an order as its owner sees it, as of a record.
 type OrderDetail struct {
 	ID           OrderID
 	Symbol       Symbol
 	Ref          Ref // the order's ref as placed; "" if an amend made the order
-	NewRef       Ref // ref of the newest amend that resulted in this order; "" if there was none, or it had no ref
+	NewRef       Ref // ref of the newest amend that resulted in this order; "" if there was no amend, or it had no ref
 	Terms            // the Limit of a market order is its protection price
 	Unsent       Unsent
 	OnDisconnect bool // cod: the order is canceled when its connection ends
@@ -61,8 +61,8 @@ type OrderDetail struct {
 // it is the total that an amend names.
 func (d *OrderDetail) Total() Shares { return d.Before + d.Open + d.Executed + d.Canceled }
 
-// OrderWithFills is an order after a record, with its owner and its newest fills, oldest first: at least ViewPageMax of
-// them if it has so many, and otherwise all.
+// OrderWithFills is an order after a record, with its owner and its newest fills, oldest first: at least ViewPageMax
+// of them, or all if it has fewer.
 type OrderWithFills struct {
 	OrderDetail
 	Account AccountID
@@ -72,7 +72,8 @@ type OrderWithFills struct {
 // Moment selects the record as of which the history shows an order. The zero value selects the history's newest
 // record.
 type Moment struct {
-	Own bool // the last of the order's own records: that of its acceptance and those of its further parts
+	// Own selects the last of the order's own records, which are those of its acceptance and of its further parts.
+	Own bool
 	// Seq, if it is not 0 and Own is not set, is the number of the record, which must not be before the order's own
 	// records. A fill of the resting order counts if the other order was accepted by then.
 	Seq uint64

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests in this file iterate over the fields of orders, events and so on with reflection: they fail
-// wherever a new field is not handled yet. Each test names the fields that it does not apply to.
+// The tests in this file iterate over the fields of orders, events and so on with reflection: they fail if a new field
+// is not handled somewhere. Each test names the fields that it does not apply to.
 
 // requireAllSet requires that each field not named in but is set in at least one of the values.
 func requireAllSet[T any](t *testing.T, values []T, but ...string) {

@@ -15,7 +15,7 @@ import (
 // has executed a part and rests at a limit that still crosses. Except an unfinished order,
 // only orders that may rest (Terms.TIF) do. Check verifies the invariants.
 type Book struct {
-	sides      *[2]ladder // bids and asks, see side; &noSides until an order rests
+	sides      *[2]ladder // bids and asks (see side); &noSides until an order has rested
 	orders     slab
 	index      *Index // finds orders by id
 	number     uint32 // this book's number in the index

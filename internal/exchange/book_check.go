@@ -20,7 +20,7 @@ func (b *Book) Check() error {
 	return b.checkCrossed()
 }
 
-// checkSide checks the price levels of a side and returns how many orders rest there.
+// checkSide checks the price levels of a side and returns how many orders rest on it.
 func (b *Book) checkSide(s Side) (resting int, err error) {
 	l := b.side(s)
 	if err := l.check(); err != nil {

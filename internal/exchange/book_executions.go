@@ -3,11 +3,10 @@ package exchange
 // executionsChunk is how many executions one chunk of memory holds.
 const executionsChunk = 64
 
-// executionRoom allocates the execution lists of a book's orders. The lists are handed
-// out to other goroutines (Order.Status), so an execution is written once, never
-// moved or reused, and left to the garbage collector. The first executions of an
-// order lie in a chunk that it shares with other orders: this rarely allocates,
-// and the most foreign memory that an order can keep alive is a chunk of 1.5 KiB.
+// executionRoom allocates the execution lists of a book's orders. The lists are handed out to other goroutines
+// (Order.Status), so an execution is written once, never moved or reused, and left to the garbage collector. The first
+// executions of an order lie in a chunk that it shares with other orders: this rarely allocates, and keeps at most a
+// chunk of 1.5 KiB of other orders' memory alive.
 type executionRoom struct {
 	chunk []Execution // executions up to its length are in use; the rest of its capacity is free
 	begin int         // index at which the taker's list begins

@@ -18,7 +18,7 @@ type Index struct {
 	FillsMax int
 }
 
-// place is where an order is: its book's number × 2^32 + its slot, which is not 0.
+// place locates an order: its book's number × 2^32 + its slot, which is not 0.
 type place = uint64
 
 // NewBook returns an empty book that registers its orders in this index.

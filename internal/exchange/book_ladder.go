@@ -35,8 +35,8 @@ type stretch struct {
 	levels [stretchTicks]level
 }
 
-// How many empty blocks and empty stretches are kept for reuse: near the best price, levels
-// come and go all the time.
+// How many empty blocks and empty stretches are kept for reuse: near the best price, levels appear and disappear all
+// the time.
 const (
 	vacantMax = 64
 	idleMax   = 1024
@@ -214,8 +214,8 @@ func (l *ladder) run(b *block) *run {
 	return &l.others
 }
 
-// vacate lists an empty block in vacant and leaves it in its run for now. If the list is
-// full, its oldest block is taken off and, unless it is in use again, removed from its run.
+// vacate lists an empty block in vacant and leaves it in its run for now. If the list is full, its oldest block leaves
+// the list and, unless it is in use again, its run.
 func (l *ladder) vacate(b *block) {
 	b.vacant = true
 	if len(l.vacant) < vacantMax {

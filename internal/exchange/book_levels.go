@@ -6,7 +6,7 @@ import "iter"
 // you need neither this file nor the layers below it: the ladder of levels (book_ladder*.go),
 // the slab of orders (book_slab.go, book_node.go) and the index of ids (book_index.go).
 
-// noSides is shared by all books in which no order ever rested. It is never written to.
+// noSides is shared by all books in which no order has ever rested. It is never written to.
 var noSides = *newSides(0)
 
 func newSides(chunkMax int) *[2]ladder {
@@ -15,8 +15,7 @@ func newSides(chunkMax int) *[2]ladder {
 	return s
 }
 
-// side returns the levels of a side. It has no branch, because which side comes next
-// is unpredictable.
+// side returns the levels of a side. It has no branch, because the side of the next order is unpredictable.
 func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 
 // rest appends the order n at slot i to its price level, as the newest.

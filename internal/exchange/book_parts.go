@@ -32,7 +32,7 @@ func (x *Index) replayFills(e *Event) int {
 		return most
 	}
 	if e.Rest > 0 {
-		return recorded + 1 // the original part looked at one more order, and stopped
+		return recorded + 1 // the original part visited one more order, and stopped
 	}
 	return recorded
 }
@@ -95,9 +95,8 @@ func (b *Book) meetBytesMax(o *Order, bytes int) (_ int, whole bool) {
 	return bytes, true
 }
 
-// PartsMax returns upper bounds for what Submit would do with o: how many parts it has, and how many bytes the
-// event of each part has. It takes constant time and changes nothing. accountDigits is the length of the longest
-// account id.
+// PartsMax returns upper bounds on Submit(o): the number of parts, and the bytes of the event of each part. It takes
+// constant time and changes nothing. accountDigits is the length of the longest account id.
 func (b *Book) PartsMax(o *Order, accountDigits int) (parts, bytes int) {
 	fills, most := b.index.partFills(), int64(b.resting[o.Side.opposite()&1])
 	if o.STP != CancelOldest {

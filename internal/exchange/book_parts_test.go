@@ -48,8 +48,7 @@ func TestAnOrderGoesOnAfterAnyOfItsParts(t *testing.T) {
 	}
 }
 
-// unfinished returns a book whose order 5, a buy at 12, has filled the sells 1 to 3 and
-// meets 4 next.
+// unfinished returns a book whose order 5, a buy at 12, has filled the sells 1 to 3 and would fill 4 next.
 func unfinished(t *testing.T) *State {
 	events := filled(t)
 	last := &events[len(events)-1]

@@ -38,7 +38,7 @@ type page struct {
 	taken      uint32                // one bit for each slot
 }
 
-// at returns the node of a slot that is taken.
+// at returns the node of a slot in use.
 func (s *slab) at(i slot) *node { return &s.pages[i/slabPage].nodes[i%slabPage] }
 
 // executions returns a pointer to the executions of the order at a slot.

@@ -112,8 +112,8 @@ type Result struct {
 	Pending Source
 	// Cut is set by a session if the executions of a report do not fit into the reply.
 	Cut bool
-	// Work is how much the records that the command wrote are for those that follow the journal: the sum of their
-	// Event.Work. It is 0 if the command wrote none.
+	// Work is how much work the records of the command are for the followers of the journal: the sum of their Event.Work.
+	// It is 0 if the command wrote none.
 	Work uint32
 	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
 	// CancelOrder that named the order by its ref.
@@ -163,7 +163,7 @@ type Status struct {
 	Changes    *Changes    // what amends changed; nil if there were none
 }
 
-// Changes is what amends changed of an order. It is immutable once it is in a Status.
+// Changes describes what amends changed in an order. It is immutable once it is in a Status.
 type Changes struct {
 	Replaced  OrderID // the order that replaced it, or 0
 	Reduced   Shares  // shares taken off in place, by all amends

@@ -30,7 +30,7 @@
 //   - Book holds the resting orders of one symbol and matches by price and time.
 //   - Event is everything that one command did, or one part of an order that meets
 //     very many resting orders. A journal of events rebuilds all books and the ledger.
-//   - Refs records which commands had a ref, so that none of them is done twice.
+//   - Refs records which commands had a ref, so that none of them is executed twice.
 //
 // Money and shares are integers. A Price is an int64 count of 10^-8 dollars, a
 // Shares an int64 count of 10^-8 shares, and Cash a 128-bit count of 10^-16

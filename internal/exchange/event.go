@@ -111,7 +111,7 @@ type Event struct {
 	Hold Cash
 
 	// Rest and Own are set in OrderAccepted, OrderReplaced and OrderContinued.
-	Rest Shares // shares of the order itself that this record cancels: all that its fills have left
+	Rest Shares // shares of the order itself that this record cancels: all that remain after its fills
 	// Own lists the account's resting orders that self-trade prevention canceled, in the order in which they were
 	// met. Their Symbol is empty: it is the event's.
 	Own []Cancel

@@ -19,7 +19,7 @@ const (
 const flagRules = 0x01
 
 // NeedsVersion returns the version of encoded events that a program must support to read this one: 4 if it uses
-// what version 4 added, else 3.
+// features of version 4, else 3.
 func (e *Event) NeedsVersion() int {
 	if e.Kind > OrderContinued || e.flags() != 0 || e.Order != 0 && !e.plain() {
 		return 4
@@ -230,7 +230,8 @@ func appendOwn(dst []byte, c *Cancel) []byte {
 	return binary.AppendUvarint(dst, uint64(c.Limit))
 }
 
-// ownBytesMin is the minimum size of what appendOwn appends: it limits how many entries a record can claim to have.
+// ownBytesMin is the minimum encoded size of an entry (appendOwn): it limits how many entries a record can claim to
+// have.
 const ownBytesMin = 4
 
 // own reads what appendOwn wrote.

@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// KeptEvent is an Event for those that follow the exchange: it refers to no memory but its own, so that it stays as it
-// is while the command that made the event is followed by others. Most events are of an order with at most one fill,
-// and fit into the fields, which are few so that they move through the processors' caches quickly. All others use
-// memory apart, which is used again after Recycle.
+// KeptEvent is an Event for those that follow the exchange: it refers to no memory but its own, so it stays valid when
+// the owner executes the next command. Most events are of an order with at most one fill, and fit into the fields,
+// which are few so that they move through the processors' caches quickly. All others use separate memory, which is
+// reused after Recycle.
 //
-// The names of accounts and symbols are those that the ledger keeps as long as it exists, and readers may keep them.
+// The names of accounts and symbols belong to the ledger and are never overwritten, so readers may keep them.
 // Everything else that an event refers to, its ref and reason too, may be overwritten after Recycle.
 type KeptEvent struct {
 	more *keptMore // has the event if rare is set; otherwise nil or memory for a later one
@@ -32,7 +32,7 @@ type KeptEvent struct {
 	fill    Fill
 }
 
-// keptMore is an event with memory of its own.
+// keptMore is an event with its own memory.
 type keptMore struct {
 	event        Event
 	fills        []Fill
@@ -62,7 +62,7 @@ func (k *KeptEvent) Keep(e *Event) {
 	}
 }
 
-// bare returns f without what refers to its command.
+// bare returns f without the fields that refer to its command.
 func (f *Fill) bare() Fill {
 	return Fill{Resting: f.Resting, Account: f.Account, Shares: f.Shares, Price: f.Price}
 }
@@ -118,8 +118,8 @@ func (d *Decoder) DecodeKept(record []byte, k *KeptEvent) error {
 func KeptDecoder() func(record []byte, into *KeptEvent) error { return new(Decoder).DecodeKept }
 
 // Event returns the event, which may use the memory of into and its Fills. It is read-only, and valid until into is
-// used again or k is recycled. into must be zero at its first use, and only Event may change it afterwards: the fields
-// that no event of the common ones has are not set again.
+// reused or k is recycled. into must be zero at its first use, and only Event may change it afterwards: Event does not
+// reset the fields that only rare events have.
 func (k *KeptEvent) Event(into *Event) *Event {
 	if k.rare {
 		return &k.more.event
@@ -153,10 +153,11 @@ func (k *KeptEvent) Work() int {
 	return 1
 }
 
-// Work returns how much a follower of the journal does for the event: 1, and 1 for each fill and each canceled order.
+// Work returns how much work the event is for a follower of the journal: 1, plus 1 for each fill and each canceled
+// order.
 func (e *Event) Work() int { return 1 + len(e.Fills) + len(e.Own) + len(e.Cancels) }
 
-// keptMax is the size, in bytes, above which the memory of an event is not used again.
+// keptMax is the size, in bytes, above which the memory of an event is not reused.
 const keptMax = 2 << 10
 
 // Recycle must be called when no reader of k is left, before k is used again.

@@ -19,13 +19,13 @@ func fragile[S ~string](s S, spoil *[]func()) S {
 	return S(unsafe.String(unsafe.SliceData(memory), len(memory)))
 }
 
-// fragileEvent returns a copy of e that is as an engine makes it: the text of a command is in its frame, and lists,
-// amendments and rules are in memory that the next command uses again. spoil overwrites all of that.
+// fragileEvent returns a copy of e like an event of an engine: the text of a command is in its frame, and lists,
+// amendments and rules are in memory that the next command reuses. spoil overwrites all of that.
 func fragileEvent(e Event) (_ *Event, spoil func()) {
 	var all []func()
 	switch e.Kind {
 	case OrderAccepted, OrderCanceled, OrdersCanceled, OrderContinued, OrderReduced, OrderReplaced:
-		// Their names are those that the ledger keeps.
+		// Their names belong to the ledger.
 	case AccountOpened, SymbolMade, SharesDeposited, AccountRuled, SymbolRuled, SwitchSet, SymbolHalted, SymbolResumed:
 		e.Account, e.Symbol = fragile(e.Account, &all), fragile(e.Symbol, &all)
 	}
@@ -87,8 +87,8 @@ func bareLists(e Event) Event {
 	return e
 }
 
-// TestAKeptEventStaysAsItIs keeps or decodes events in few places, each of which is recycled and used again, overwrites
-// the memory that they were made of, and expects the last event of each place unchanged.
+// TestAKeptEventStaysAsItIs keeps or decodes events in a few places, which are recycled and reused, overwrites the
+// memory that the events were made from, and expects the last event of each place to be unchanged.
 func TestAKeptEventStaysAsItIs(t *testing.T) {
 	kinds := map[EventKind]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -148,8 +148,8 @@ func TestTheCommonEventsAreKeptWithoutAllocation(t *testing.T) {
 	}
 }
 
-// TestAStateKeepsNothingOfAKeptEvent applies events to two states: as they are, and as kept events that are overwritten
-// at once, as those of a follower are. Both states must be the same.
+// TestAStateKeepsNothingOfAKeptEvent applies events to two states: to one directly, to the other as kept events that
+// are overwritten immediately afterwards, like those of a follower. Both states must be the same.
 func TestAStateKeepsNothingOfAKeptEvent(t *testing.T) {
 	order := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Order: 1, Shares: 5, Ref: "third",
 		Terms: Terms{Side: Buy, Limit: 4}}

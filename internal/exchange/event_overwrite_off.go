@@ -2,5 +2,5 @@
 
 package exchange
 
-// overwrite overwrites what readers must not use any more, in programs built with -race only.
+// overwrite overwrites memory that readers must not use any more, only in programs built with -race.
 func (m *keptMore) overwrite() {}

@@ -2,7 +2,7 @@
 
 package exchange
 
-// overwrite overwrites what readers must not use any more, so that a test fails if a reader has kept it.
+// overwrite overwrites memory that readers must not use any more, so that a test fails if a reader has kept it.
 func (m *keptMore) overwrite() {
 	const wrong = -0x55
 	for i := range m.fills {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Ledger keeps the cash of each account, the shares of each account in each
-// symbol, and what open orders hold of both. Not safe for concurrent use: the
-// engine guards it with one lock.
+// Ledger keeps the cash of each account, the shares of each account in each symbol, and how much of both open orders
+// hold. Not safe for concurrent use: the engine guards it with one lock.
 //
 // Invariants: no value is negative; the balances and holds of all accounts add up
 // to the balances they were opened with; the shares and holds in a symbol add up
@@ -32,7 +31,7 @@ type Account struct {
 	unsettled int32
 	open      int32        // number of open orders in all symbols
 	openIn    *openIn      // number of open orders by symbol; nil if they are all in one symbol
-	latest    *position    // the position that was looked up last: an order's fills need its position again
+	latest    *position    // the position that was looked up last: the fills of an order usually need the same position again
 	counted   uint32       // the round in which Ledger.count counted this account
 	hash      uint32       // hash of ID in the accountTable
 	chain     slot         // next account in the same bucket of the accountTable
@@ -246,7 +245,7 @@ func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f
 	}
 }
 
-// Release gives back what a canceled order still held, and counts it as closed.
+// Release returns the remaining hold of a canceled order to the account, and counts it as closed.
 func (l *Ledger) Release(in *Instrument, o *Order) {
 	in.giveBack(o, o.Canceled)
 	l.closeOrder(in, o.Account)

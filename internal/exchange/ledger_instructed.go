@@ -20,8 +20,8 @@ func (l *Ledger) WithdrawMarket(in *Instrument, o *Order, cost Cash) {
 	l.closeOrder(in, o.Account)
 }
 
-// ReleaseOwn gives back what resting orders of account a have held that self-trade prevention canceled (Book.Own).
-// It is called after the Settle, SettleMore or SettleInstead of the order that met them.
+// ReleaseOwn releases the holds of account a's resting orders that self-trade prevention canceled (Book.Own). It is
+// called after the Settle, SettleMore or SettleInstead of the order that met them.
 func (l *Ledger) ReleaseOwn(in *Instrument, a *Account, own []Cancel) {
 	for i := range own {
 		c := &own[i]
@@ -29,7 +29,7 @@ func (l *Ledger) ReleaseOwn(in *Instrument, a *Account, own []Cancel) {
 	}
 }
 
-// ReleaseReduced gives back what o held for shares that an amend took off in place.
+// ReleaseReduced releases the hold of o for the shares by which an amend reduced it in place.
 func (l *Ledger) ReleaseReduced(in *Instrument, o *Order, shares Shares) { in.giveBack(o, shares) }
 
 // ReserveInstead reserves what o could spend beyond what old holds, the open order that o will replace. It returns
@@ -51,7 +51,7 @@ func (l *Ledger) ReserveInstead(in *Instrument, old, o *Order) RejectReason {
 	return OK
 }
 
-// WithdrawInstead takes back what ReserveInstead reserved: old does not change.
+// WithdrawInstead releases what ReserveInstead reserved; old does not change.
 func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	o.Account.unsettled--
 	if o.Side == Buy {
@@ -63,8 +63,8 @@ func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	}
 }
 
-// SettleInstead gives back what old held and o does not need, and then is Settle for o and its fills. old is the order
-// before Book.Replace.
+// SettleInstead releases the part of old's hold that o does not need, and then settles o and its fills like Settle.
+// old is the order before Book.Replace.
 func (l *Ledger) SettleInstead(in *Instrument, old, o *Order, fills []Fill) {
 	if o.Side == Buy {
 		if more := costMore(old, o); more.Sign() < 0 {
@@ -76,7 +76,7 @@ func (l *Ledger) SettleInstead(in *Instrument, old, o *Order, fills []Fill) {
 	l.Settle(in, o, fills)
 }
 
-// costMore returns how much more o, a buy, could cost than old holds; it may be negative.
+// costMore returns by how much the possible cost of o, a buy, exceeds the hold of old; it may be negative.
 func costMore(old, o *Order) Cash {
 	return Notional(o.Shares, o.Limit).Sub(Notional(old.Open, old.Limit))
 }
@@ -93,7 +93,7 @@ func (a *Account) hold(cost Cash) bool {
 	return true
 }
 
-// release gives back cash that hold set aside.
+// release makes cash available again that hold set aside.
 func (a *Account) release(cost Cash) {
 	a.held = use(a.held, cost)
 	a.balance = a.balance.Add(cost)
@@ -138,7 +138,7 @@ func (a *Account) setMore(m accountMore) {
 	}
 }
 
-// Ruled ranges over the accounts with rules or an armed switch. It looks at all accounts.
+// Ruled ranges over the accounts with rules or an armed switch. It visits all accounts.
 func (l *Ledger) Ruled() iter.Seq[*Account] {
 	return func(yield func(*Account) bool) {
 		for a := range l.accounts.all() {

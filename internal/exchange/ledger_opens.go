@@ -2,9 +2,8 @@ package exchange
 
 import "slices"
 
-// The ledger counts open orders: those that rest, and those that are reserved and not
-// settled yet. An account knows in which symbols it has open orders, so that finding them
-// does not need a walk over all symbols.
+// The ledger counts open orders: those that rest, and those that are reserved but not settled yet. An account knows in
+// which symbols it has open orders, so that finding them does not need a walk over all symbols.
 //
 // Most accounts have all their open orders in one symbol, whose number is in the Account.
 // Other accounts have a list of symbols, and a map once the list is too long.
@@ -30,8 +29,8 @@ func (l *Ledger) OpenOrders() int { return l.open }
 // OpenOrders returns the number of open orders of the account.
 func (a *Account) OpenOrders() int { return int(a.open) }
 
-// AppendOpenIn appends the instruments in which an account has open orders, in no particular
-// order. It looks at no other symbols.
+// AppendOpenIn appends the instruments in which an account has open orders, in no particular order. It does not visit
+// other symbols.
 func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	if a.openIn == nil {
 		if a.open > 0 {
@@ -48,8 +47,8 @@ func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	return dst
 }
 
-// OpenOrdersIn returns the number of open orders of the account in a symbol: those that rest,
-// or are reserved and not settled yet.
+// OpenOrdersIn returns the number of open orders of the account in a symbol: those that rest, or are reserved but not
+// settled yet.
 func (a *Account) OpenOrdersIn(in *Instrument) int {
 	switch {
 	case a.openIn != nil:

@@ -10,9 +10,8 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// TestAnAccountKnowsWhereItHasOpenOrders opens and closes orders of one account in so many
-// symbols that the ledger uses a list, a map, and a single symbol, and compares with a
-// separate count.
+// TestAnAccountKnowsWhereItHasOpenOrders opens and closes orders of one account in numbers of symbols that make the
+// ledger use a single symbol, a list and a map, and compares with a separate count.
 func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	r := testRand(t)
 	s := NewState()

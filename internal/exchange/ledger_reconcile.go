@@ -1,10 +1,9 @@
 package exchange
 
-// Imbalance is how much a ledger has too much, or too little if negative. It is zero
-// unless the ledger has a bug.
+// Imbalance is a ledger's surplus, or its deficit if negative. It is zero unless the ledger has a bug.
 type Imbalance struct {
 	Cash    Cash   // cash of all accounts beyond what they were opened with
-	Symbols int    // number of symbols whose shares do not add up to what was deposited
+	Symbols int    // number of symbols whose shares do not add up to the deposits
 	Symbol  Symbol // one of these symbols
 }
 
@@ -33,9 +32,8 @@ func (c *count[T]) addGain(round uint32, gained T) {
 // reconcileStep is the number of accounts or positions counted between two pauses.
 const reconcileStep = 256
 
-// Reconcile counts all cash and all shares and compares them with what accounts were
-// opened with and what was deposited. It calls pause after every reconcileStep
-// steps: during pause other methods of l may be called, except Reconcile.
+// Reconcile counts all cash and all shares and compares them with the opening balances and the deposits. It calls
+// pause after every reconcileStep steps: during pause other methods of l may be called, except Reconcile.
 func (l *Ledger) Reconcile(pause func()) Imbalance {
 	steps := 0
 	step := func() {

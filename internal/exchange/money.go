@@ -50,8 +50,8 @@ func Seconds(time int64) int64 {
 // Cash is US dollars in units of 10^-16, so that Shares × Price is exact.
 type Cash Int128
 
-// Position is a number of shares in units of 10^-8. It has room for all shares of a
-// symbol, while Shares has room for those of one order.
+// Position is a number of shares in units of 10^-8. It is large enough for all shares of a symbol, whereas Shares is
+// large enough for those of one order.
 type Position Int128
 
 // OrderID identifies an order. Ids are given out from 1 up, across all symbols, and stay

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A name of one kind is not known as one of the other: an account id has digits only.
+// The cache must not mix up the two kinds of name: an account id has only digits.
 func TestNamesAcceptWhatTheParseFunctionsAccept(t *testing.T) {
 	var n Names
 	for range 2 {

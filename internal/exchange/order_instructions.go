@@ -60,8 +60,8 @@ func ParseOrderType[S string | []byte](s S) (OrderType, error) {
 	return Limited, fmt.Errorf("type %s is not market", quote(s))
 }
 
-// SelfTrade is what an incoming order does when the next order that it would execute against
-// belongs to the same account (self-trade prevention).
+// SelfTrade determines what an incoming order does when the next order that it would execute against belongs to the
+// same account (self-trade prevention).
 type SelfTrade uint8
 
 // The modes of self-trade prevention. An order without one uses the account's default, which

@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// Lineage is what amends changed of an order, and which orders it replaces. A chain is an order and the orders
+// Lineage describes what amends changed in an order, and which orders it replaces. A chain is an order and the orders
 // that replaced it, one after another. A Lineage is immutable, so it may be shared.
 type Lineage struct {
 	Changes
@@ -89,9 +89,9 @@ func (o *Order) Replacement(total Shares, limit Price) Order {
 	return n
 }
 
-// Amendment returns the Amendment of the record that amends o. o is the order before the amend; amount and limit
-// are as the client sent them, 0 if it sent none. reduced is how many shares an OrderReduced takes off in place; it is
-// ignored for an OrderReplaced.
+// Amendment returns the Amendment of the record that amends o. o is the order before the amend; amount and limit are
+// as the client sent them, 0 if it sent none. reduced is the number of shares by which an OrderReduced reduces the
+// order in place; it is ignored for an OrderReplaced.
 func (o *Order) Amendment(kind EventKind, amount Shares, limit Price, reduced Shares) *Amendment {
 	a := &Amendment{First: o.First(), Amount: amount, Limit: limit, Executed: o.ChainExecuted()}
 	if kind == OrderReduced {
@@ -116,5 +116,5 @@ type Quote struct {
 	Cost   Cash   // their cost, at the prices of the resting orders
 	Orders int    // resting orders that would be filled, or that belong to the same account
 	Best   Price  // best price of the other side, of any account; 0 if no order rests there
-	Cut    bool   // counting stopped early: there may be more (QuoteWithin)
+	Cut    bool   // the calculation stopped early: the order may execute more (QuoteWithin)
 }

@@ -107,7 +107,7 @@ func (c *Command) Names(r *Result) OrderID {
 	return r.Order
 }
 
-// Use returns what e used its ref for. e must have a ref, or be of a kind that can have one.
+// Use returns the RefUse of e's ref. e must be of a kind that can have a ref.
 func (e *Event) Use() RefUse {
 	switch e.Kind {
 	case AccountOpened:

@@ -4,9 +4,8 @@ import (
 	"fmt"
 )
 
-// Terms is what a client specifies for an order and what never changes afterwards. Commands, orders,
-// records, refs, snapshots and database rows embed and copy it as a whole, so that a new
-// field needs new code only here.
+// Terms has what a client specifies for an order and never changes afterwards. Commands, orders, records, refs,
+// snapshots and database rows embed and copy it as a whole, so that a new field needs new code only here.
 //
 // Its methods have pointer receivers, so that a call does not copy the order that embeds it.
 type Terms struct {

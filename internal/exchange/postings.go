@@ -2,8 +2,8 @@ package exchange
 
 import "iter"
 
-// Posting is what a record changes in the cash of an account, and in its shares of one symbol. A negative amount is
-// a loss.
+// Posting is the change that a record makes to the cash of an account and to its shares of one symbol. A negative
+// amount is a decrease.
 type Posting struct {
 	Account            AccountID
 	Symbol             Symbol   // symbol of the shares; "" if an account is opened
@@ -11,14 +11,14 @@ type Posting struct {
 	Shares, HeldShares Position // free shares, and shares held by open sells
 }
 
-// Postings ranges over what e changes in the cash and shares of accounts. The first postings are those of the
-// owners of resting orders, one for each fill. The next one is that of e's own account: what its order reserves,
-// executes and releases, and what an order that it replaces releases. The last ones are those of other orders that
-// e cancels, one each. An account may have several postings; a record that moves nothing has none. Postings
-// allocates nothing.
+// Postings ranges over the changes that e makes to the cash and shares of accounts. The first postings are those of
+// the owners of resting orders, one for each fill. The next one is that of e's own account: what its order reserves,
+// executes and releases, and what an order that it replaces releases. The last ones are those of other orders that e
+// cancels, one each. An account may have several postings; a record that moves no cash and no shares has none.
+// Postings allocates nothing.
 //
 // Only readers of the journal use it. The Ledger settles by its own arithmetic, so that the two can be compared:
-// replay, Audit and the proofs of the lab must not use Postings.
+// replay, Audit and the checks in internal/lab must not use Postings.
 func (e *Event) Postings() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) { e.post(yield) }
 }
@@ -70,7 +70,7 @@ func (e *Event) postFills(p *Posting, yield func(Posting) bool) bool {
 	return true
 }
 
-// addOrder adds to p how e changes what the orders of its account hold. p already has the result of the fills.
+// addOrder adds to p the change that e makes to the holds of its account's own orders. p already includes the fills.
 func (e *Event) addOrder(p *Posting) {
 	open := e.Open() // open shares of the order after e
 	if e.Kind == OrderContinued {
@@ -103,7 +103,7 @@ func (e *Event) postCancels(cancels []Cancel, yield func(Posting) bool) bool {
 	return true
 }
 
-// hold moves what an order holds for some open shares from free to held, or back if shares is negative. It does
+// hold moves an order's hold for the given open shares from free to held, or back if shares is negative. It does
 // nothing for a market buy, which holds the cost of its fills instead.
 func (p *Posting) hold(t *Terms, shares Shares) {
 	if t.Side == Sell {

@@ -8,14 +8,13 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// posted is what accounts have according to Event.Postings.
+// posted has the holdings of accounts according to Event.Postings.
 type posted struct {
 	cash   map[AccountID][2]Cash                // free and held
 	shares map[Symbol]map[AccountID][2]Position // free and held
 }
 
-// add adds the postings of a record. Together they neither make nor lose cash or shares, except what the record
-// deposits.
+// add adds the postings of a record. Together they neither create nor destroy cash or shares, except for deposits.
 func (p *posted) add(t require.TestingT, e *Event) {
 	made, deposited := Cash{}, Position{}
 	for one := range e.Postings() {
@@ -69,7 +68,7 @@ func (m *met) add(e *Event) {
 	}
 }
 
-// missing returns the first kind of record that was not met, "" if all were.
+// missing returns the first kind of record that did not occur, or "" if all occurred.
 func (m *met) missing() string {
 	for _, kind := range []EventKind{AccountOpened, SharesDeposited, OrderAccepted, OrderCanceled, OrdersCanceled,
 		OrderContinued, OrderReduced, OrderReplaced} {

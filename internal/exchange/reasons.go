@@ -48,7 +48,7 @@ const (
 	OrderTooLarge                      // the order has more shares than the account may place in one order
 	NotionalExceeded                   // amount × limit is more than the account may place in one order
 	Blocked                            // an operator has blocked the account
-	AmountExecuted                     // the new total of an amend is not above what is executed already
+	AmountExecuted                     // the new total of an amend is not above the amount already executed
 	AmountSide                         // the new total of an amend has the wrong sign
 	RulesDiffer                        // the symbol exists with another tick or lot
 	TooManyCancelAlls                  // the account exceeds the rate limit of cancel-all
@@ -60,7 +60,7 @@ const (
 	// The reasons below come from a session; the engine never returns them.
 	NotAllowed   // the client's token does not allow the command
 	ReplyTooLong // the reply to the frame would be too long
-	NoMemory     // there is not enough memory for the reply
+	NoMemory     // not enough memory is free for the reply
 
 	rejectReasons // the number of reasons
 )

@@ -108,7 +108,7 @@ func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
 	return fills
 }
 
-// asDecoded returns fills as they are in a decoded event.
+// asDecoded returns fills as a decoded event has them.
 func asDecoded(fills []Fill) []Fill {
 	recorded := slices.Clone(fills)
 	for i := range recorded {
@@ -129,7 +129,7 @@ func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReas
 	return o, OK
 }
 
-// find returns an order and its symbol, from whichever book has it.
+// find returns an order and its symbol, from the book that has it.
 func (d *shard) find(id OrderID) (Order, Symbol) {
 	for s, b := range d.Books {
 		if o, found := b.Find(id); found {

@@ -21,7 +21,7 @@ type State struct {
 	Time int64
 
 	fills   []Fill // reused by Apply
-	rebuilt Event  // reused by Apply: the event that it has just carried out
+	rebuilt Event  // reused by Apply: the record of the command that it has just executed
 }
 
 // NewState returns an exchange without accounts, symbols and orders.
@@ -176,8 +176,8 @@ func (s *State) reserve(in *Instrument, book *Book, o *Order) RejectReason {
 	return s.Ledger.Reserve(in, o)
 }
 
-// proceed applies an OrderContinued event. It also checks what the event says of the order before this
-// part: execution numbers in a database are derived from e.Before.
+// proceed applies an OrderContinued event. It also checks the event's fields about the order before this part:
+// execution numbers in a database are derived from e.Before.
 func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)

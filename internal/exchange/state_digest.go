@@ -234,8 +234,8 @@ func (d *Digester) halts() {
 
 // sorted returns values sorted by name.
 func sorted[V any, S ~string](values []V, name func(V) S) []V {
-	// Most names differ in their first 8 bytes: with these beside the value, a comparison rarely
-	// has to read the name from elsewhere in memory.
+	// Most names differ in their first 8 bytes: with these beside the value, a comparison rarely needs to read the name
+	// from elsewhere in memory.
 	type named struct {
 		first uint64
 		name  S

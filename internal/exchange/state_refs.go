@@ -2,10 +2,9 @@ package exchange
 
 import "iter"
 
-// Refs holds recently used refs, and those that a command is about to use. It is a
-// sequence of generations: new refs go into the last one, and the first one is dropped
-// once a database has all of its refs, so that the age of a single ref need not be
-// stored. Not safe for concurrent use: the engine guards it like the Ledger.
+// Refs has the recently used refs, and those that a command is about to use. It is a sequence of generations: new refs
+// go into the last one, and the first one is dropped once a database has all of its refs, so that the age of a single
+// ref need not be stored. Not safe for concurrent use: the engine guards it like the Ledger.
 type Refs struct {
 	generations []generation // all except the last are sealed
 	first       uint64       // number of generations[0]; they are numbered from 0

@@ -27,7 +27,7 @@ type twinOrder struct {
 	before                          int64 // shares executed by earlier orders of the chain
 }
 
-// twinResult is what an order did at once.
+// twinResult is the immediate result of an order.
 type twinResult struct {
 	fills []Fill
 	own   []Cancel

@@ -1,10 +1,9 @@
 package exchange
 
-// AccountView is an account as its owner sees it, after a record. It is immutable once it is
-// in a Result.
+// AccountView is an account as its owner sees it, as of a record. It is immutable once it is in a Result.
 type AccountView struct {
 	ID        AccountID
-	Balance   Cash           // free cash: what the account can spend
+	Balance   Cash           // free cash, which the account can spend
 	Held      Cash           // cash held by open buys
 	Positions []PositionView // sorted by symbol, without empty positions
 	N         uint64         // number of its newest AccountEvent
@@ -14,7 +13,7 @@ type AccountView struct {
 // PositionView is a position in an AccountView.
 type PositionView struct {
 	Symbol Symbol
-	Shares Position // free shares: what the account can sell
+	Shares Position // free shares, which the account can sell
 	Held   Position // shares held by open sells
 }
 

@@ -2,8 +2,8 @@ package journal
 
 import "fmt"
 
-// claimBytesMax is the most that one ClaimMany may set aside, in bytes. It limits the disk space of
-// the segments that are made for one call.
+// claimBytesMax is the largest room, in bytes, that one ClaimMany may set aside. It limits the disk space of the
+// segments that are made for one call.
 const claimBytesMax = 1 << 30
 
 // ClaimMany is Claim for several records of up to payload bytes each, all or none. Append each with
@@ -63,7 +63,7 @@ func (j *Journal) AppendMany(payload []byte, claimed int) (uint64, error) {
 	return j.append(payload, paid, paid)
 }
 
-// Unclaim gives back the room of records that were claimed with ClaimMany and are not appended.
+// Unclaim returns the room of records that were claimed with ClaimMany but not appended.
 func (j *Journal) Unclaim(records, payload int) {
 	back := int64(records) * charge(recordBytes(payload))
 	j.mu.Lock()
@@ -83,14 +83,14 @@ func (j *Journal) wakeClaims() {
 	}
 }
 
-// Results of due: what the allocator must make next.
+// Results of due: what the allocator must create next.
 const (
 	nothing = iota
 	theNext // the next segment: the journal will need it soon
 	oneMore // a further segment, for a ClaimMany
 )
 
-// due returns what the allocator must make now: nothing, theNext or oneMore.
+// due returns what the allocator must create now: nothing, theNext or oneMore.
 func (j *Journal) due() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

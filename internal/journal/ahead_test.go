@@ -135,8 +135,8 @@ func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestASpareThatTheFlusherHasIsNotDropped: the count of spares stays correct if the flusher takes the spare
-// that was about to be removed.
+// TestASpareThatTheFlusherHasIsNotDropped: the count of spares stays correct if the flusher uses the spare that was
+// about to be removed.
 func TestASpareThatTheFlusherHasIsNotDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)

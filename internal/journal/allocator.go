@@ -110,7 +110,7 @@ func (a *allocator) push(s spare) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ready) > 0 {
-		_ = s.Close() // nothing is lost: the file is synced
+		_ = s.Close() // an error does not matter: the file is synced
 		s.file = nil
 	}
 	a.ready = append(a.ready, s)

@@ -105,7 +105,7 @@ type batch struct {
 	notify      []chan<- struct{}
 }
 
-// finish wakes all that wait for the batch: it is synced, or never will be.
+// finish wakes all waiters of the batch: it is synced, or never will be.
 func (b *batch) finish() {
 	close(b.done)
 	for _, wake := range b.notify {

@@ -101,7 +101,7 @@ func (m *memFS) room(want int) int {
 	return want
 }
 
-// step counts a call that changes something, and returns an error if the call has to fail.
+// step counts a call that changes something, and returns an error if the call must fail.
 func (m *memFS) step(op string) error {
 	m.calls++
 	if m.failAt > 0 && m.calls >= m.failAt {
@@ -184,7 +184,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(f.data).ReadAt(p, off)
 }
 
-// WriteAt writes only the first half of p if the call has to fail, and only what fits if the disk is full.
+// WriteAt writes only the first half of p if the call must fail, and only as much as fits if the disk is full.
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -247,7 +247,7 @@ func (f *memFile) size() (int64, error) {
 	return int64(len(f.data)), nil
 }
 
-// allocate reserves size bytes, all of them or none.
+// allocate reserves size bytes, either all of them or none.
 func (f *memFile) allocate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a journal together with what must be in it.
+// model is a journal together with its expected content.
 type model struct {
 	fs       *memFS
 	j        *Journal

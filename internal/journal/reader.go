@@ -73,8 +73,8 @@ func (j *Journal) FirstWithin(bytes int64) uint64 {
 	return j.segments[i].first
 }
 
-// Place is a position in the journal's files: that of record seq in the segment that begins with record segment.
-// Without a segment it is only the number of a record.
+// Place is a position in the journal's files: the position of record seq in the segment that begins with record
+// segment. If segment is 0, only seq is known.
 type Place struct {
 	seq, segment uint64
 	at           int64
@@ -118,7 +118,7 @@ func (r *Reader) holds() uint64 {
 	return max(r.next.Load(), synced-min(synced, r.holdMax)+1)
 }
 
-// Close releases the reader: the journal may delete what it has not read.
+// Close releases the reader: the journal may then delete the records that it has not read.
 func (r *Reader) Close() {
 	r.j.mu.Lock()
 	delete(r.j.readers, r)

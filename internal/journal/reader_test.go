@@ -72,7 +72,7 @@ func TestAFollowerHoldsNoMoreThanItMay(t *testing.T) {
 	require.NoError(t, j.RemoveBefore(1000))
 	require.LessOrEqual(t, j.First(), uint64(701), "the newest 300 are held")
 	require.Greater(t, j.First(), uint64(600))
-	for ok && err == nil { // read what is left in the file that the reader has open
+	for ok && err == nil { // read the rest of the file that the reader has open
 		_, _, ok, err = r.TryNext()
 	}
 	require.ErrorIs(t, err, ErrGone)

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// recovered is what scan found in a directory.
+// recovered has the results of scan for a directory.
 type recovered struct {
 	reads    uint32 // the newest version that the caller reads
 	id       [16]byte
@@ -242,8 +242,8 @@ func (r *recovered) markRotation(files fileSystem) error {
 	return errors.Join(err, f.Close())
 }
 
-// SetAside moves all segments of dir into the new directory subfolder of dir, so that a new journal can
-// begin in dir. It deletes nothing. The error says what could not be moved, or wraps ErrInUse.
+// SetAside moves all segments of dir into the new directory subfolder of dir, so that a new journal can start in dir.
+// It deletes nothing. The error says what could not be moved, or wraps ErrInUse.
 func SetAside(dir, subfolder string) error {
 	lock, err := Lock(dir)
 	if err != nil {

@@ -41,9 +41,9 @@ func claimed(t *testing.T, j *Journal, claim func(int) error, size int) error {
 	return nil
 }
 
-// TestAFullDiskIsDefined goes through all states of a full disk: the next segment cannot be made; claims
-// fail; the reserve is used, and then used up; nothing has failed; a new process finds all records and is
-// in the same state; and as soon as there is room, all calls succeed again.
+// TestAFullDiskIsDefined goes through all states of a full disk: the next segment cannot be made; claims fail; the
+// reserve is used, and then used up; no failure occurs; a new process finds all records and is in the same state; and
+// as soon as there is room, all calls succeed again.
 func TestAFullDiskIsDefined(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)

@@ -13,10 +13,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// An index of order_log by account and symbol would cost the writer half as much as all its other work for an
-// order, because each entry goes to a different page. Instead, placed_log lists, for each account and batch,
-// the ids of the orders it placed. A long list takes several rows. A row is a series of items, with a new item
-// whenever the symbol changes:
+// An index of order_log by account and symbol would cost the writer half as much as all its other work for an order,
+// because each entry goes to a different page. Instead, placed_log lists, for each account and batch, the ids of the
+// orders it placed. A long list is split into several rows. A row is a series of items, with a new item whenever the
+// symbol changes:
 //
 //	length of the symbol's name (1 byte), the name, number of orders (2 bytes), their ids (8 bytes each)
 //
@@ -260,8 +260,8 @@ func (l *orderList) times(ids []int64, f func(acceptedOrder) bool) error {
 	return err
 }
 
-// from returns up to limit orders that fits keeps, oldest first, from the row seq on. It stops at the first
-// order for which fits returns past: all later orders are out of range too.
+// from returns up to limit orders that fits keeps, oldest first, from the row seq on. It stops at the first order for
+// which fits returns past: all later orders are then out of range too.
 func (l *orderList) from(seq int64, limit int, fits func(acceptedOrder) (keep, past bool)) ([]int64, error) {
 	return l.collect(`seq >= $2`, "ASC", seq, limit, fits)
 }
@@ -310,10 +310,10 @@ func (l *orderList) collect(
 	return ids, nil
 }
 
-// firstReached returns the least number in [least, end] at which a condition holds that stays true for all
-// higher numbers, or end. probe returns the first existing number in [from, end), and whether the condition
-// holds there; if no number exists in that range, it returns true. A range without numbers is therefore probed
-// only once.
+// firstReached returns the least number in [least, end] at which a condition holds, or end; the condition must hold
+// for all higher numbers as well. probe returns the first existing number in [from, end), and whether the condition
+// holds there; if no number exists in that range, it returns true. A range without numbers is therefore probed only
+// once.
 func firstReached(
 	least, end uint64, probe func(from, end uint64) (there uint64, reached bool, err error),
 ) (uint64, error) {

@@ -12,12 +12,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Trades returns executions of an account for a symbol, sorted by number. It returns at most limit of them,
-// and limit is at most ViewPageMax. If fromTrade or start is not 0, it returns the oldest executions whose
-// trade number is at least fromTrade and whose time is at least start; else the newest ones. If order is not
-// 0, only executions of that order are returned. If end is not 0, later executions are left out. Times are
-// nanoseconds since the Unix epoch. Executions from before schema 9 are found only by order; those from before
-// schema 10 have Trade 0. The error says why the tables could not be read.
+// Trades returns executions of an account for a symbol, sorted by number. It returns at most limit of them, and limit
+// is at most ViewPageMax. If fromTrade or start is not 0, it returns the oldest executions whose trade number is at
+// least fromTrade and whose time is at least start; else the newest ones. If order is not 0, only executions of that
+// order are returned. If end is not 0, later executions are left out. Times are nanoseconds since the Unix epoch.
+// Executions from before schema 9 can be found only by order; those from before schema 10 have Trade 0. The error says
+// why the tables could not be read.
 func (h *History) Trades(
 	ctx context.Context, account exchange.AccountID, sym exchange.Symbol, fromTrade uint64, order exchange.OrderID,
 	start, end int64, limit int,

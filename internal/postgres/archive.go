@@ -20,7 +20,7 @@ type Archive struct {
 	numbers []numbers // numbers of the fills of the event that History passes to its callback
 }
 
-// RowError names a row that is wrong whatever the journal says.
+// RowError names a row that is wrong regardless of the journal.
 type RowError struct {
 	Table, Key, Reason string
 }

@@ -38,7 +38,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 	return events
 }
 
-// timeless returns e as the tables have it: without the time if its table keeps none.
+// timeless returns e as the tables have it: without the time if its table has no time column.
 func timeless(e exchange.Event) *exchange.Event {
 	if e.Kind <= exchange.SharesDeposited {
 		e.Time = 0
@@ -98,8 +98,8 @@ const undoOperations = pgtest.UndoSchemas + `
 	DROP TABLE public.halt_log, public.refs, public.part_log;
 	ALTER TABLE public.exchange_state DROP COLUMN orders_after;`
 
-// TestAnOldDatabaseIsUpgraded reverts all migrations except the first, which leaves a database of schema 1.
-// Then it upgrades and continues: history begins at that point.
+// TestAnOldDatabaseIsUpgraded reverts all migrations except the first, which leaves a database of schema 1. Then it
+// upgrades and continues: the history begins at that point.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	url := pgtest.NewDatabase(t)

@@ -59,7 +59,7 @@ func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 	require.Equal(t, newest, got)
 }
 
-// TestCandlesFollowEachOtherThoughTheClockDoesNot trades with times that go back, within a batch and between
+// TestCandlesFollowEachOtherThoughTheClockDoesNot trades at times that go backward, within a batch and between
 // batches.
 func TestCandlesFollowEachOtherThoughTheClockDoesNot(t *testing.T) {
 	url := pgtest.NewDatabase(t)

@@ -22,10 +22,10 @@ type column[R any] struct {
 	scan func(r *R) any              // returns the destination for Scan
 }
 
-// mayBeNull returns the column as one that may be NULL. Writes never put NULL there.
+// mayBeNull returns the column as one that may be NULL. Writes never store NULL in it.
 func (c column[R]) mayBeNull() column[R] { c.null = true; return c }
 
-// orNull returns the column as one that has NULL in place of the zero value.
+// orNull returns a variant of the column that stores the zero value as NULL.
 func (c column[R]) orNull() column[R] {
 	put := c.put
 	c.null, c.put = true, func(b []byte, r *R) []byte {

@@ -20,11 +20,10 @@ const DirectoryFile = "directory"
 // machineIDs are files with an id of the machine. The first one that exists is used.
 var machineIDs = []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
 
-// DirectoryNumber returns the number of a data directory, by which a server recognizes sessions that its
-// predecessor left in Postgres. A directory that was copied or moved to another file system gets a new number:
-// a copy must not end the sessions of the original. The caller must hold the directory's lock. The error says
-// why the number could not be stored; the returned number is valid for this run, and the next run will get
-// another one.
+// DirectoryNumber returns the number of a data directory, by which a server recognizes leftover Postgres sessions of
+// its predecessor. A directory that was copied or moved to another file system gets a new number: a copy must not end
+// the sessions of the original. The caller must hold the directory's lock. The error says why the number could not be
+// stored; the returned number is valid for this run, and the next run will get another one.
 func DirectoryNumber(dir string) (number string, err error) {
 	where, err := placeOf(dir)
 	path := filepath.Join(dir, DirectoryFile)

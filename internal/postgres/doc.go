@@ -1,6 +1,5 @@
-// Package postgres keeps the projection of the journal: tables of accounts,
-// positions, orders and executions that people can query. It follows the
-// journal, it never decides. It may lag, be down, or be rebuilt.
+// Package postgres keeps the projection of the journal: tables of accounts, positions, orders and executions that
+// people can query. It only follows the journal and makes no decisions. It may lag, be down, or be rebuilt.
 //
 //   - Store is the connection that may write. There is one at a time for a
 //     database: it holds an advisory lock and the highest epoch.

@@ -91,7 +91,7 @@ func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	}
 }
 
-// asNinth turns a database into one that a program of schema 9 would have left.
+// asNinth turns a database into one as a program with schema 9 would leave it.
 func asNinth(t *testing.T, s *Store) {
 	t.Helper()
 	var rows []fillRow

@@ -12,10 +12,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// The executions of an account are numbered 1, 2, 3 and so on: by journal record, within a record by fill, and
-// for one fill the resting side first. A row for each would cost the writer about as much as all other rows.
-// So fill_log lists, for each account and batch, the account's executions in a few bytes each. A long list
-// takes several rows. A row is a byte 0, and then for each execution, as varints:
+// The executions of an account are numbered 1, 2, 3 and so on: by journal record, within a record by fill, and for one
+// fill the resting side first. A row for each would cost the writer about as much as all other rows. So fill_log
+// lists, for each account and batch, the account's executions in a few bytes each. A long list is split into several
+// rows. A row is a byte 0, and then for each execution, as varints:
 //
 //	twice the difference between its taker's id and the preceding one (zigzag), 1 more if the account was the taker's
 //	twice n, 1 more if the symbol differs from the preceding one; then the symbol's length and its bytes
@@ -167,9 +167,9 @@ var fillLog = &table[fillRow]{"fill_log", []column[fillRow]{
 // fillRowsRead is how many rows of fill_log one query reads.
 const fillRowsRead = 64
 
-// Fills returns the account's executions with the numbers after+1 to after+most, as of the last batch. first
-// is the number of the oldest one that the tables have from after+1 on. It is above after+1 if the executions
-// before it are of records up to exact_after. The error says why the tables could not be read.
+// Fills returns the account's executions with the numbers after+1 to after+most, as of the last batch. first is the
+// number of the oldest one above after that the tables have. It is more than after+1 if the executions before it
+// belong to records up to exact_after. The error says why the tables could not be read.
 func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
 	fills []exchange.AccountFill, first uint64, err error,
 ) {
@@ -195,8 +195,8 @@ func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64
 	return fills, first, nil
 }
 
-// fillNames reads which executions have the numbers after+1 to after+most, and the first number in fill_log
-// from after+1 on. counted is a statement that reads the account's number of executions.
+// fillNames identifies the executions with the numbers after+1 to after+most, and reads the first number above after
+// in fill_log. counted is a statement that reads the account's number of executions.
 func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.AccountID, after uint64, most int) (
 	names []accountFill, first uint64, err error,
 ) {

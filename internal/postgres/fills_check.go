@@ -145,7 +145,7 @@ func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) uint
 	return counted.n
 }
 
-// Check compares each account's counts, and each row of fill_log, with what was counted. A *RowError names the
+// Check compares each account's counts, and each row of fill_log, with the values counted here. A *RowError names the
 // first one that differs.
 func (c *FillCounter) Check(ctx context.Context) error {
 	counts := accountTable.pick("id", "fills", "n")

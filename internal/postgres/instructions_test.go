@@ -41,7 +41,7 @@ func (h *history) instruct(e *exchange.Event, o *exchange.Order) {
 	}
 }
 
-// reserve takes the hold for an order from its account. It reports whether the account could pay.
+// reserve holds the cost of an order on its account. It reports whether the account has enough.
 func (h *history) reserve(sym exchange.Symbol, o *exchange.Order) bool {
 	li, book := h.state.Ledger.Instrument(sym), h.state.Books[sym]
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
@@ -94,8 +94,7 @@ func (h *history) amend(e *exchange.Event) bool {
 	return true
 }
 
-// reduce makes e the amend that takes shares off an order in place. shares is 0 for an amend that only sets a
-// ref.
+// reduce makes e an amend that reduces an order in place by shares. shares is 0 for an amend that only sets a ref.
 func (h *history) reduce(e *exchange.Event, o exchange.Order, shares exchange.Shares) {
 	amount := o.ChainExecuted() + o.Open - shares
 	amend := o.Amendment(exchange.OrderReduced, amount, 0, shares)

@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := loadTables(ctx, tx, present, snap); err != nil {
 			return err
 		}
-		// The planner must use indexes: it must not read through history to find what is open.
+		// The planner must use indexes: it must not scan the history to find the open orders.
 		_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off;
 			SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
 		if err != nil {
@@ -88,9 +88,9 @@ func load(ctx context.Context, tx pgx.Tx, sql string, into []any, f func() error
 	return nil
 }
 
-// executionsOf selects every execution of the orders whose ids are in the column id of a relation named
-// wanted. Those as taker come first, in the order of matching; then those as resting order, sorted by the
-// taker's id.
+// executionsOf selects every execution of the orders whose ids are in the column id of a relation named wanted.
+// Executions as the taker come first, in the order of matching; then those as the resting order, sorted by the taker's
+// id.
 var executionsOf = `
 	SELECT wanted.id, ` + executionSeen.list("e") + `, 0 AS part, e.n::bigint AS place
 	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE order_id = wanted.id) e

@@ -112,9 +112,9 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	return nil
 }
 
-// Replace prepares a database that may hold an exchange as MakeSchema does. It empties existing tables and
-// keeps them, so that what operators built on them survives. The existing version and version must then both
-// be the newest; otherwise it returns an error.
+// Replace prepares a database that may hold an exchange as MakeSchema does. It empties existing tables and keeps them,
+// so that views and grants that operators added to them survive. The existing version and version must then both be
+// the newest; otherwise it returns an error.
 func (l *Loader) Replace(ctx context.Context, version int) error {
 	if err := l.store.conn.find(ctx, l.tx); err != nil {
 		return fmt.Errorf("postgres: look for an exchange: %w", err)
@@ -226,7 +226,7 @@ func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, er
 	return tag.RowsAffected(), nil
 }
 
-// Identity distinguishes an exchange from the one that it was copied from.
+// Identity distinguishes an exchange from the exchange that it is a copy of.
 type Identity struct {
 	Journal [16]byte // id of the journal that the tables follow from now on
 	Epoch   uint64   // the next server gets Epoch+1

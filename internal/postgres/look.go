@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Look returns, over any connection, the version of a database's schema, or 0 without an exchange, and the
-// position of the projection, except for OrdersAfter. The schema may be of another version than this
-// program's. The error says why it could not be read.
+// Look returns, over any connection, the version of a database's schema, or 0 if it has no exchange, and the position
+// of the projection, except for OrdersAfter. The schema may be of another version than this program's. The error says
+// why it could not be read.
 func Look(ctx context.Context, conn *pgx.Conn) (version int, p Position, err error) {
 	s := &session{Conn: conn}
 	if err = s.readPath(ctx); err == nil {

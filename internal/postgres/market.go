@@ -15,9 +15,9 @@ import (
 // enough to read quickly.
 const recentTradesMax = 10_000
 
-// LoadMarket reads the totals of each symbol's trades, and the newest trades of all symbols together, oldest
-// first. Each symbol's trades are without a gap up to its last one. All is as of applied_seq. The error names
-// what could not be read.
+// LoadMarket reads the totals of each symbol's trades, and the newest trades of all symbols together, oldest first.
+// Each symbol's trades have no gap up to its last one. Everything is as of applied_seq. The error names what could not
+// be read.
 func (s *Store) LoadMarket(ctx context.Context) (
 	traded []exchange.TradedState, trades []exchange.TradeState, err error,
 ) {

@@ -13,8 +13,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestMigrationsAreNumberedWithoutAGap checks that a misnamed file is refused: it would be skipped, or run as
-// another version.
+// TestMigrationsAreNumberedWithoutAGap checks that a misnamed file is refused: otherwise it would be skipped, or run
+// as another version.
 func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 	file := &fstest.MapFile{Data: []byte("SELECT 1")}
 	require.Equal(t, []migration{{"0001_a.sql", "SELECT 1"}, {"0002_b.sql", "SELECT 1"}},

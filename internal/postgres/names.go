@@ -12,8 +12,8 @@ import (
 )
 
 // The tables and views that people read are in the operator's schema: the first schema of search_path when the
-// exchange is made. All other tables are in the schema outcry. The statements of this package name the schema
-// of each relation. In place of the operator's schema they say people, which a session replaces by the real
+// exchange was created. All other tables are in the schema outcry. The statements of this package name the schema of
+// each relation. In place of the operator's schema they use the name people, which a session replaces by the real
 // name. Such statements do not depend on search_path.
 const (
 	internalSchema = "outcry"
@@ -102,8 +102,8 @@ func (s *session) readPath(ctx context.Context) error {
 	return nil
 }
 
-// find finds the exchange, or the schema where one would be made, by a query over q, which is the session or
-// one of its transactions.
+// find finds the exchange, or the schema in which one would be created, by a query over q, which is the session or one
+// of its transactions.
 func (s *session) find(ctx context.Context, q rowQuerier) error {
 	s.version, s.noted, s.people = 0, false, ""
 	err := q.QueryRow(ctx, `SELECT pg_catalog.to_regclass($1) IS NOT NULL`, versionTable).Scan(&s.noted)
@@ -142,8 +142,8 @@ func (s *session) findNoted(ctx context.Context, q rowQuerier) error {
 	return err
 }
 
-// firstForPeople returns the first schema in which a new exchange may put what people read, or "". It skips
-// the internal schema, which is in the search_path of a role named outcry.
+// firstForPeople returns the first schema in which a new exchange may create the tables that people read, or "". It
+// skips the internal schema, which is in the search_path of a role named outcry.
 func firstForPeople(path []string) string {
 	for _, name := range path {
 		if name != internalSchema && name != "information_schema" && !strings.HasPrefix(name, "pg_") {
@@ -159,8 +159,8 @@ func (s *session) quoted() string { return pgx.Identifier{s.people}.Sanitize() }
 // in returns a statement with people replaced by the schema that people read.
 func (s *session) in(sql string) string { return strings.ReplaceAll(sql, peopleDot, s.quoted()+".") }
 
-// checkPlaces returns an error if an exchange cannot be made, or upgraded from before namedSince: search_path
-// has no schema for the tables that people read, or the role may not create the internal schema.
+// checkPlaces returns an error if an exchange cannot be created, or upgraded from a schema before namedSince:
+// search_path has no schema for the tables that people read, or the role may not create the internal schema.
 func (s *session) checkPlaces(ctx context.Context) error {
 	if s.people == "" {
 		return fmt.Errorf("postgres: %w: search_path names no schema for the tables: it has %v; give the role one, "+
@@ -205,12 +205,12 @@ func (s *session) leadToPeople(ctx context.Context) error {
 	return nil
 }
 
-// Exec executes a statement that may say people.
+// Exec executes a statement that may use the name people.
 func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return s.Conn.Exec(ctx, s.in(sql), args...)
 }
 
-// Query runs a query that may say people.
+// Query runs a query that may use the name people.
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return s.Conn.Query(ctx, s.in(sql), args...)
 }
@@ -220,17 +220,17 @@ func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	return s.Conn.QueryRow(ctx, s.in(sql), args...)
 }
 
-// Prepare prepares a statement that may say people.
+// Prepare prepares a statement that may use the name people.
 func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
 	return s.Conn.Prepare(ctx, name, s.in(sql))
 }
 
-// Begin begins a transaction whose statements may say people.
+// Begin begins a transaction. Its statements may use people as the name of the readers' schema.
 func (s *session) Begin(ctx context.Context) (pgx.Tx, error) {
 	return s.BeginTx(ctx, pgx.TxOptions{})
 }
 
-// BeginTx begins a transaction whose statements may say people.
+// BeginTx begins a transaction. Its statements may use people as the name of the readers' schema.
 func (s *session) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
 	tx, err := s.Conn.BeginTx(ctx, options)
 	if err != nil {
@@ -245,12 +245,12 @@ type transaction struct {
 	of *session
 }
 
-// Exec executes a statement that may say people.
+// Exec executes a statement that may use the name people.
 func (t transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return t.Tx.Exec(ctx, t.of.in(sql), args...)
 }
 
-// Query runs a query that may say people.
+// Query runs a query that may use the name people.
 func (t transaction) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return t.Tx.Query(ctx, t.of.in(sql), args...)
 }

@@ -96,7 +96,7 @@ func (c *placedCheck) compare(ctx context.Context) error {
 	for i, place := range c.places {
 		accounts[i] = string(c.rows[place].account)
 	}
-	// The OFFSET makes the planner look up each order by its key, however many there are.
+	// The OFFSET makes the planner look up each order by its key, no matter how many there are.
 	rows, err := c.archive.tx.Query(ctx, `SELECT place, count(*), max(coalesce(o.seq, o.id - 4611686018427387904))
 		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) w (wanted, place, named, owner)
 		CROSS JOIN LATERAL (SELECT id, seq FROM outcry.order_log

@@ -44,7 +44,7 @@ func verified(a *Archive, events []exchange.Event) error {
 		a.CheckPlaced(background))
 }
 
-// plantedIn lists the tables and columns that came with order instructions or later.
+// plantedIn lists the tables and columns that were added with order instructions or later.
 var plantedIn = map[string][]string{
 	"accounts": {"fills", "blocked_at", "blocked_nanos", "block_reason", "stp", "shares_max", "notional_max", "open_max",
 		"cancel_at_ns", "n"},
@@ -85,7 +85,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 		events = append(events, written(t, s, h, records)...)
 		require.NoError(t, s.conn.QueryRow(background, complete).Scan(&there))
 	}
-	n, planted := 0, 0 // number of all columns, and of those that are tried
+	n, planted := 0, 0 // number of all columns, and of those that were tried
 	for _, described := range allTables {
 		d, types, nulls := described.describe()
 		columns, there := plantedIn[d.Name]

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// forgets returns a pooler that starts sessions without the named settings, although the client asks for them.
+// forgets returns a pooler that starts sessions without the named settings, although the client requests them.
 func forgets(names ...string) func(*relay, *pair) bool {
 	return func(_ *relay, p *pair) bool {
 		m, err := startupOf(p.client)
@@ -62,7 +62,7 @@ func refuses(_ *relay, p *pair) bool {
 	return false
 }
 
-// TestAPoolerIsRefusedAtOnce connects every kind of session through poolers that differ in what they withhold.
+// TestAPoolerIsRefusedAtOnce connects every kind of session through poolers that withhold different features.
 func TestAPoolerIsRefusedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(*relay, *pair) bool

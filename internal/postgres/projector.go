@@ -29,9 +29,9 @@ const (
 	gatherStep     = 25 * time.Millisecond
 	gatherFew      = 250
 
-	// batchRecordsMax is the most records that one transaction writes. It bounds memory, which is about a
-	// kilobyte per record without many fills, for the batch being written and the next one. It also bounds how
-	// long callers wait for Postgres. Batches get that large only when the projection lags.
+	// batchRecordsMax is the maximum number of records that one transaction writes. It bounds memory, which is about a
+	// kilobyte per record without many fills, for the batch being written and the next one. It also bounds how long
+	// callers wait for Postgres. Batches get that large only when the projection lags.
 	batchRecordsMax = 50_000
 
 	// batchExecutionsMax also ends a batch, because an order may have thousands of executions.
@@ -71,7 +71,7 @@ type Projector struct {
 
 	// Only the goroutine of Run uses the fields below.
 	size      int           // most records that the next batch may have, up to batchRecordsMax
-	limit     time.Duration // most time that the next batch may take: timeMax, or more for a single record
+	limit     time.Duration // time limit of the next batch: timeMax, or more for a single record
 	warned    time.Time     // when the log last said that Postgres cannot be written
 	undeleted bool          // the last attempt to delete segments failed
 
@@ -136,7 +136,7 @@ func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 	}
 }
 
-// boost notes that a call waits for a commit, which ends gathering; endBoost notes that it no longer waits.
+// boost records that a call waits for a commit, which ends gathering; endBoost records that it no longer waits.
 func (p *Projector) boost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,9 +204,9 @@ func (p *Projector) run(ctx context.Context) error {
 	}
 }
 
-// takeAhead starts to fill the next batch while the current one is written, so that neither this process nor
-// Postgres waits for the other, and so that under load the records are still in the trail's ring. endAhead ends it;
-// ahead and takeErr may be read afterwards.
+// takeAhead starts to fill the next batch while the current one is written, so that neither this process nor Postgres
+// waits for the other, and so that under load the records are still in the trail's ring. endAhead ends it; after that,
+// ahead and takeErr may be read.
 func (p *Projector) takeAhead(ctx context.Context) {
 	p.ahead.reset(p.batch.last)
 	size := p.size // the writer may change p.size
@@ -223,13 +223,13 @@ func (p *Projector) takeAhead(ctx context.Context) {
 	})
 }
 
-// endAhead ends what takeAhead has started.
+// endAhead ends the gathering that takeAhead started.
 func (p *Projector) endAhead() {
 	p.enough()
 	p.taking.Wait()
 }
 
-// gatherOn reports whether to let records gather for longer. gathered is how long they have gathered so far, and
+// gatherOn reports whether records should gather for longer. gathered is how long they have gathered so far, and
 // arrived is how many arrived in the last gatherStep.
 func gatherOn(gathered time.Duration, arrived int) bool {
 	return gathered < gatherTime || gathered < gatherTimeBusy && arrived >= gatherFew
@@ -283,8 +283,8 @@ func (p *Projector) next(ctx context.Context) (seq uint64, kept *exchange.KeptEv
 	}
 }
 
-// removeApplied deletes the journal's segments whose records Postgres has. A segment that cannot be deleted is
-// tried again later; it only uses disk space.
+// removeApplied deletes the journal's segments whose records Postgres has. If a segment cannot be deleted, it retries
+// later; the segment only uses disk space.
 func (p *Projector) removeApplied() {
 	err := p.options.Journal.RemoveBefore(p.applied.Load() + 1)
 	switch {

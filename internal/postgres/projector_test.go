@@ -220,8 +220,8 @@ func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
 	require.Equal(t, size, ahead)
 }
 
-// TestARecordThatCannotBeReadEndsTheProjector, also if it belongs to the batch that is filled while another is
-// written.
+// TestARecordThatCannotBeReadEndsTheProjector: this holds even if the record belongs to the batch that is filled while
+// another is written.
 func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
 	const size = 100
 	j := mustJournal(t, size)

@@ -7,8 +7,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// This file reads what belongs to the record of an order besides its fills: rows of other tables with the
-// same seq.
+// This file reads the parts of an order's record other than its fills: rows of other tables with the same seq.
 
 // beginOrder completes the pending event, which comes from a row of order_log, with the values that other
 // tables have for its record.

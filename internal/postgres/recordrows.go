@@ -53,7 +53,7 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 			LEFT JOIN outcry.order_log o ON o.id = x.order_id
 			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
 			ORDER BY o.seq, x.order_id, x.n`),
-		// The OFFSET makes the planner read each part's executions along their key, however many an order has.
+		// The OFFSET makes the planner read each part's executions by key, no matter how many an order has.
 		partFills: openFills(&opener, "part_fills", `SELECT p.seq, r.account, `+executionLog.list("x")+`
 			FROM outcry.part_log p
 			CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log x
@@ -100,8 +100,8 @@ func open[E any](o *opener, s *source[E], sql string) *source[E] {
 	return s
 }
 
-// openRecords starts a query that selects the columns of several tables. Where two tables set the same field,
-// the later one wins.
+// openRecords starts a query that selects the columns of several tables. If two tables set the same field, the later
+// one wins.
 func openRecords(o *opener, kind exchange.EventKind, sql string, tables ...*table[record]) *source[record] {
 	row := new(record)
 	s := &source[record]{made: func() record {
@@ -161,8 +161,8 @@ func (t *recordRows) close(ctx context.Context) {
 	t.holds.close(ctx)
 }
 
-// next returns the row of the next record from whichever table has it, or nil at the end. wrong is the error
-// of a value in that row that could not be read.
+// next returns the row of the next record, from the table that has it, or nil at the end. wrong is an error in a value
+// of that row.
 func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) {
 	var from *source[record]
 	for _, s := range t.records {

@@ -8,10 +8,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// History calls f for every record after HistoryAfter up to the last applied one, in the journal's order, as
-// the tables have it. An event has no time if its table keeps none. The event is valid until f returns. A
-// *RowError names the first row that is wrong: a row without a record, a row that conflicts with its record,
-// or a missing row. Other errors are f's or the database's.
+// History calls f for every record after HistoryAfter up to the last applied one, in the journal's order, as the
+// tables have it. An event has no time if its table has no time column. The event is valid until f returns. A
+// *RowError names the first row that is wrong: a row without a record, a row that conflicts with its record, or a
+// missing row. Other errors are f's or the database's.
 func (a *Archive) History(ctx context.Context, f func(seq uint64, e *exchange.Event) error) error {
 	after := a.state.historyAfter
 	condition := "seq IS NOT NULL"

@@ -95,8 +95,8 @@ func (r *relay) carry(c net.Conn, begin func(r *relay, p *pair) bool) {
 	both.Wait()
 }
 
-// copy carries bytes one way. If the pair is frozen, it reads and discards them, and does not pass on the end
-// of a side.
+// copy carries bytes one way. If the pair is frozen, it reads and discards them, and does not forward the end of a
+// stream.
 func (p *pair) copy(to, from net.Conn) {
 	b := make([]byte, 1<<16)
 	for {

@@ -256,8 +256,8 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAPoolerThatComesLaterEndsNothing puts a pooler between the projector and Postgres while the exchange
-// trades, and removes it.
+// TestAPoolerThatComesLaterEndsNothing puts a pooler between the projector and Postgres while the exchange trades, and
+// then removes it.
 func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	var between atomic.Bool

@@ -182,9 +182,9 @@ func sessionName(kind, number string) string {
 	return kind + " " + number
 }
 
-// endFormer ends the sessions that earlier servers of this data directory left: those that write and, at a
-// start, those that read history. A directory has one server at a time, so no other server uses these
-// sessions. Sessions of other roles, which this role may not end, are left alone.
+// endFormer ends the leftover sessions of earlier servers of this data directory: those that write and, at a start,
+// those that read history. A directory has one server at a time, so no other server uses these sessions. It leaves
+// sessions of other roles alone, because this role may not end them.
 func (s *Store) endFormer(ctx context.Context) error {
 	if s.number == "" {
 		return nil

@@ -161,7 +161,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	require.ErrorContains(t, err, "a session of another program")
 	require.False(t, Unusable(err))
 
-	// A server that holds the lock but has not raised the epoch has not taken the database yet.
+	// A server that holds the lock but has not raised the epoch does not own the database yet.
 	other := mustConnect(t, database, "outcryd other")
 	mustExec(t, psql, `SELECT pg_advisory_unlock_all()`)
 	mustExec(t, other, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrTaken means that another server has the database: it holds the lock, or has raised the epoch. This server
-// then writes nothing more.
+// ErrTaken means that another server has the database: it holds the lock, or has raised the epoch. This server then
+// stops writing.
 var ErrTaken = errors.New("another server is using the database")
 
 // errUnusable marks errors for which a retry is pointless.
@@ -95,7 +95,7 @@ func (s *Store) Close() {
 	s.conn = nil
 }
 
-// connect connects, ends sessions that earlier servers of the directory left, and takes the lock.
+// connect connects, ends leftover sessions of earlier servers of the directory, and takes the lock.
 func (s *Store) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
@@ -193,7 +193,7 @@ func (s *Store) ensureConnected(ctx context.Context) error {
 	return err
 }
 
-// SetJournal records the id of the journal that the projection follows from now on, and what replies wait for.
+// SetJournal records the id of the journal that the projection follows from now on, and what replies wait for (ack).
 // After an error for which Unusable reports false, it may be called again; it then reconnects.
 func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	if err := s.ensureConnected(ctx); err != nil {
@@ -231,8 +231,8 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 	return ordersAfter, nil
 }
 
-// NewestOrder returns when the newest order was placed, or the zero time without orders. The error says why it
-// could not be read.
+// NewestOrder returns when the newest order was placed, or the zero time if there are no orders. An error means that
+// the table could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	if err := s.ensureConnected(ctx); err != nil {
 		return time.Time{}, err
@@ -283,7 +283,7 @@ func (s *Store) resume(ctx context.Context) (applied uint64, err error) {
 		return 0, errors.Join(lockErr, err)
 	case epoch != s.epoch:
 		return 0, ErrTaken
-	case lockErr != nil: // a server that holds it has not raised the epoch yet; %v, so that Unusable reports false
+	case lockErr != nil: // the server that holds the lock has not raised the epoch yet; %v, so that Unusable reports false
 		return 0, fmt.Errorf("%v", lockErr)
 	}
 	return applied, s.planByKeys(ctx)

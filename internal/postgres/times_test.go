@@ -53,8 +53,8 @@ func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeFindsTheNewestTime puts the latest time into each table in turn, which the upgrade must find. A recorded
-// time that is earlier than that of a row must be noticed.
+// TestAnUpgradeFindsTheNewestTime puts the latest time into each table in turn, and the upgrade must find it. It must
+// also notice a recorded time that is earlier than a row's.
 func TestAnUpgradeFindsTheNewestTime(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -60,8 +60,7 @@ const (
 			last_price = excluded.last_price, last_time = excluded.last_time, last_nanos = excluded.last_nanos
 		RETURNING sym, trades, (SELECT max(start) FROM people.candles c WHERE c.sym = m.sym AND c.seconds = 1)`
 
-	// Amends change orders first, because the executions and cancels of the batch apply to what the amends
-	// left.
+	// Amends change orders first, because the executions and cancels of the batch apply to the amended orders.
 	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512,
 			reduced = coalesce(r.reduced, 0) + d.shares, reduced_at_ns = d.at
 		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS d (id, shares, at) WHERE r.id = d.id`
@@ -276,7 +275,7 @@ func (w *writer) resting(b *batch) {
 	}
 	ids, shares = newOrders(b.taken)
 	if ids.n > 0 {
-		left := maps.Clone(b.taken) // a copy, since the batch may have to be written again
+		left := maps.Clone(b.taken) // a copy, since the batch may be written again
 		w.query(func(columns [][]byte) {
 			delete(left, exchange.OrderID(binary.BigEndian.Uint64(columns[0])))
 		}, closeOrders+` RETURNING r.id`, ids.bytes(), shares.bytes())
@@ -293,7 +292,7 @@ func (w *writer) resting(b *batch) {
 	copyInto(w, &rows)
 }
 
-// reduced subtracts what amends took off orders of former batches.
+// reduced subtracts the shares by which amends reduced orders of earlier batches.
 func (w *writer) reduced(b *batch) {
 	ids, shares, times := newArray(bigints), newArray(bigints), newArray(bigints)
 	for _, id := range slices.Sorted(maps.Keys(b.reduced)) {

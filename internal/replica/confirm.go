@@ -34,13 +34,12 @@ func (l *leadership) reached(seq, round uint64) bool {
 	return committed >= seq && (round == 0 || l.confirmed.Load() >= round || committed > seq && seq > 0)
 }
 
-// later reports whether a record is on its way whose commit confirms a read with this seq.
+// later reports whether a record that will confirm a read with this seq is appended but not committed yet.
 func (l *leadership) later(seq uint64) bool { return seq > 0 && l.appended.Load() > seq }
 
-// WaitConfirmed waits until all records up to seq are committed. Unless round is 0, it also waits
-// until it is known that this node still led: because the round or a later one is confirmed, or,
-// unless seq is 0, because a record after seq is committed. It requests the round if no such record
-// is on its way. The error is that of Err, or ctx's.
+// WaitConfirmed waits until all records up to seq are committed. Unless round is 0, it also waits for proof that this
+// node still led: the round or a later one is confirmed, or, unless seq is 0, a record after seq is committed. It
+// requests the round if no such record is in progress. The error is that of Err, or ctx's.
 func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error {
 	if round == 0 {
 		return l.Wait(ctx, seq)

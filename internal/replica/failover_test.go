@@ -89,7 +89,7 @@ func TestNothingAnsweredIsLost(t *testing.T) {
 				_, err := next.put("another leads")
 				require.NoError(t, err)
 				leader.start()
-				next.restart() // a process that has led does not lead again
+				next.restart() // a process that has led never leads again, so restart it
 				among = c.others(0)
 			}
 			_, err := c.leader(among...).put("the last")

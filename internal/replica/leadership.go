@@ -62,7 +62,7 @@ type leadership struct {
 	proposed int        // number of batches that are proposed
 	spare    []memory
 	held     int     // size of the records that the journal has not received yet
-	claims   []claim // claims of those records; the first is that of record claimed
+	claims   []claim // claims of the records in batches; the first one belongs to record claimed
 	claimed  uint64
 	rounds   []*round // rounds that callers wait for, in rising order
 }
@@ -157,8 +157,8 @@ func (l *leadership) begin(seq uint64) bool {
 	return true
 }
 
-// end ends the leadership: from then on nothing is appended, committed or confirmed. The loop calls
-// it, or a goroutine that has seen the loop end. Only the first call has an effect.
+// end ends the leadership: from then on nothing is appended, committed or confirmed. The loop calls it, or a goroutine
+// that notices that the loop has ended. Only the first call has an effect.
 func (l *leadership) end(why error) {
 	l.over.CompareAndSwap(nil, &why)
 	l.mu.Lock()

@@ -127,8 +127,8 @@ func TestAppendersWait(t *testing.T) {
 	require.ErrorIs(t, <-appended, ErrDeposed, "an end wakes waiting appenders")
 }
 
-// settle waits until a goroutine waits in a sync.Cond below the named function, so that it has done
-// everything before that.
+// settle waits until a goroutine waits in a sync.Cond called from the named function, and so has done everything
+// before that.
 func settle(t *testing.T, function string, also func() bool) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)

@@ -27,9 +27,8 @@ func TestANodeWithRecordsOfItsOwnDoesNotJoin(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(n.dir, raftDir))
 }
 
-// TestAFounderDoesNotReplaceALostNode starts a node with an empty directory but without --join. Its
-// log would start where the cluster's did. So it would count as up to date, and break at the first
-// entry that names its number.
+// TestAFounderDoesNotReplaceALostNode starts a node with an empty directory but without --join. Its log would start
+// like the cluster's. So the node would count as up to date, and break at the first entry that names its number.
 func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)

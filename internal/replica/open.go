@@ -142,9 +142,9 @@ func (o *Options) found() (*core.Mark, error) {
 	}
 }
 
-// refuseTraces refuses to found a cluster if the directory has met other nodes before but data/raft
-// and the file CLUSTER are both gone. Otherwise this node would lead alone, beside the cluster that
-// it belongs to.
+// refuseTraces returns an error if the directory has traces of an earlier cluster but data/raft and the file CLUSTER
+// are both gone: then no cluster is founded. Otherwise this node would lead alone, beside the cluster that it belongs
+// to.
 func (o *Options) refuseTraces() error {
 	raft, note := filepath.Join(o.Data, raftDir), filepath.Join(o.Data, readersName)
 	_, log := os.Stat(raft)

@@ -105,10 +105,10 @@ func (r *readers) close() {
 	r.closed = true
 }
 
-// Readers returns nil if all voters, and all learners that were heard, can read the records of this
-// program's version, as far as this node knows; from then on nodes that cannot are refused. The
-// error names the first node that reads only older versions or was never heard. Readers needs no
-// lock. A leader calls it before it appends a record of that version.
+// Readers returns nil if all voters, and all learners that were heard, can read the records of this program's version,
+// as far as this node knows; from then on it refuses nodes that cannot. The error names the first node that reads only
+// older versions or was never heard. Readers needs no lock. A leader calls it before it appends a record of that
+// version.
 func (r *Replica) Readers() error {
 	s := r.state.now.Load()
 	own := r.options.Hello.EventVersion

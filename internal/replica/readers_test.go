@@ -80,7 +80,7 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	h.EventVersion = 2
 	require.NoError(t, leader.onHello(h))
 
-	// A learner that was let in while there was no leader stays a learner.
+	// A learner that was admitted while there was no leader stays a learner.
 	require.Eventually(t, func() bool { return leader.Status().Members[1].Identity == h.Self }, patience, tick)
 	require.NoError(t, leader.readers.record(h.Self, 1, nil))
 	promote := core.MemberChange{Promote: []uint64{4}}

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// forgetful makes a node keep little of its log, and of its journal for others.
+// forgetful makes a node keep little of its log, and little of its journal for other nodes.
 func forgetful(o *Options) {
 	small(o)
 	o.KeepBytes = 1

@@ -28,7 +28,7 @@ type Status struct {
 	Err     error         // reason why this node has stopped or lost the leadership; see Replica.Err
 }
 
-// Peer is what this node knows about a node, including itself.
+// Peer is what this node knows about a member, which may be the node itself.
 type Peer struct {
 	core.Peer        // Match and Active are set only on a leader
 	Known     bool   // the node is a member in the log
@@ -68,8 +68,8 @@ func (r *Replica) Status() Status {
 // "" if unknown.
 func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[peer].Why }
 
-// Removed returns a text that says how this node learned that it was removed from the cluster: from
-// its log, or from a peer that refuses it. It returns "" if it does not know of a removal.
+// Removed describes how this node learned that it was removed from the cluster: from its log, or from a peer that
+// refuses it. It returns "" if it does not know of a removal.
 func (r *Replica) Removed() string {
 	if s := r.state.now.Load(); s.Removed {
 		return fmt.Sprintf("this node, %v, was removed from the cluster: start with an empty directory, and add it again",

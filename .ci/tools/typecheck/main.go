@@ -1,5 +1,5 @@
-// Command typecheck checks the types of packages for another system, GOOS and GOARCH, without
-// compiling what they import: that takes seconds where a build takes a minute.
+// Command typecheck type-checks packages for another system, GOOS and GOARCH, without compiling their imports: that
+// takes seconds, a build a minute.
 //
 //	GOOS=darwin GOARCH=arm64 typecheck ./...
 package main

@@ -41,23 +41,21 @@ type Command struct {
 	Kind    Kind
 	Account string  // digits; "007" and "7" are two accounts
 	Symbol  string  // A-Z, a-z, 0-9
-	Shares  Decimal // of KindPlace, KindBuy and KindSell: greater than 0
-	// of KindBuy and KindSell: dollars a share, greater than 0; may be 0 with Market. Of KindAmend: 0 keeps
-	// the limit
+	Shares  Decimal // for KindPlace, KindBuy and KindSell: greater than 0
+	// for KindBuy and KindSell: dollars a share, above 0; may be 0 with Market. For KindAmend: 0 keeps the limit
 	Limit   Decimal
 	Balance Decimal // of KindOpenAccount: dollars, 0 or more
-	// of KindQuery, KindCancel and KindAmend, 0 if Ref names the order; of KindListOrders: list orders
-	// after this one
+	// for KindQuery, KindCancel and KindAmend, 0 if Ref names the order; for KindListOrders: list orders after this one
 	Order OrderID
 	// Ref is a name that the caller chooses for an order, an account that is opened, or a placement. It
 	// must be unique within the account: 1 to 64 of A-Z a-z 0-9 . _ : - The exchange executes the same
 	// command with the same ref only once, however often it is sent.
 	Ref string
 
-	Instructions               // of KindBuy and KindSell; Report also of KindAmend
-	Tick, Lot    Decimal       // of KindMakeSymbol: limits and amounts must be multiples of them; 0 leaves them out
+	Instructions               // for KindBuy and KindSell; Report also for KindAmend
+	Tick, Lot    Decimal       // for KindMakeSymbol: limits must be multiples of Tick, amounts of Lot; 0 omits the rule
 	Amount       Decimal       // of KindAmend: the new total, negative for a sell order; 0 keeps the amount
-	NewRef       string        // of KindAmend: the amend's own ref
+	NewRef       string        // for KindAmend: the amend's own ref
 	After        time.Duration // of KindCancelAfter
 	Fill         uint64        // of KindListFills: list fills after this number
 }

@@ -14,9 +14,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Conn is one connection to an exchange that carries frames of XML in both directions. It does not
-// interpret their contents, send anything twice, or reconnect. It allocates no memory for a frame that is
-// no larger than those before it.
+// Conn is one connection to an exchange that carries frames of XML in both directions. It does not interpret their
+// contents, resend anything, or reconnect. It allocates no memory for a frame that is no larger than those before it.
 //
 // One goroutine may send while another reads. Deadlines may be set and Close called from any goroutine.
 type Conn struct {
@@ -264,8 +263,8 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.conn.SetReadDeadlin
 // SetWriteDeadline is SetDeadline for Flush alone.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.conn.SetWriteDeadline(t) }
 
-// Raw returns the underlying connection, for what Conn has no method for, such as closing the sending side,
-// or sending bytes that are not a frame. Reading from it takes bytes away from NextReply.
+// Raw returns the underlying connection, for things that Conn has no method for, such as closing the sending side, or
+// sending bytes that are not a frame. Reading from it takes bytes away from NextReply.
 func (c *Conn) Raw() net.Conn { return c.conn }
 
 // Close closes the connection. Pending reads and writes fail with net.ErrClosed.

@@ -13,9 +13,9 @@ const (
 	wholeDigitsMax = 18  // most digits before the point in a parsed number, without leading zeros
 )
 
-// Decimal is an exact decimal number with up to 8 fractional digits: dollars, dollars a share, or shares.
-// The zero value is 0. Two Decimals are equal, also with ==, if their numbers are equal. There is no
-// conversion from or to floats.
+// Decimal is an exact decimal number with up to 8 fractional digits: dollars, dollars a share, or shares. The zero
+// value is 0. Two Decimals are equal, even by ==, if their numbers are equal. There is no conversion from or to
+// floats.
 type Decimal struct {
 	hi int64 // 128 bits in two's complement, in units of 10^-8
 	lo uint64

@@ -13,8 +13,8 @@ import (
 // refusal is the error reply to buys(1) with a ref.
 const refusal = `<error sym="SPY" amount="1" limit="1" ref="r">not now</error>`
 
-// TestARefusalOfWhatWasSentBeforeIsNoProof: if a resent command is refused, the first sending may have been
-// done, because the exchange may refuse the second before it looks at the ref.
+// TestARefusalOfWhatWasSentBeforeIsNoProof: if a resent command is refused, it may still have been executed the first
+// time, because the exchange may refuse the second copy before it looks at the ref.
 func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) { p.readFrame() }, func(p *peer) {

@@ -55,15 +55,15 @@ func (e *Unauthorized) Error() string {
 	return "the token is refused: " + e.Text
 }
 
-// Broken says that the connection broke before a frame was answered, and that the frame was not or could
-// not be sent again.
+// Broken says that the connection broke before a frame was answered, and that the frame was not or could not be
+// resent.
 type Broken struct {
 	Sent      []Command // commands of the frame, with the refs that they had
 	MaybeDone bool      // the frame may have been executed, as a whole or not at all; otherwise nothing has changed
 	Err       error     // how the connection broke, or why none was made
 }
 
-// Error returns whether the commands were done, as far as known, and why the connection broke.
+// Error says whether the commands were executed, as far as known, and why the connection broke.
 func (e *Broken) Error() string { return unanswered(e.Sent, e.MaybeDone, e.Err) }
 
 // Unwrap returns Err.
@@ -78,7 +78,7 @@ type GaveUp struct {
 	Err       error // the context's error
 }
 
-// Error returns whether the commands were done, as far as known, and why the wait ended.
+// Error says whether the commands were executed, as far as known, and why the wait ended.
 func (e *GaveUp) Error() string { return unanswered(e.Sent, e.MaybeDone, e.Err) }
 
 // Unwrap returns Err.
@@ -103,7 +103,7 @@ func describe(commands []Command) string {
 // ProtocolError says that the exchange's output violates the protocol. The connection is closed. Calls sent
 // after the one that it should have answered return a *Broken that wraps it.
 type ProtocolError struct {
-	Sent  []Command // commands that it should have answered, nil if none
+	Sent  []Command // commands that it should have answered; may be nil
 	Text  string    // what is wrong with it
 	Reply string    // the beginning of the reply
 }

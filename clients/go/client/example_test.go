@@ -9,7 +9,7 @@ import (
 	"outcry/clients/go/client"
 )
 
-// exchangeAddr is where the exchange of the examples listens. The default address of an exchange is
+// exchangeAddr is the address of the exchange that the examples use. The default address of an exchange is
 // 127.0.0.1:12345.
 var exchangeAddr string
 

@@ -276,7 +276,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// notTaken is the reply to a token that the exchange does not accept.
+// notTaken is the reply to an unacceptable token.
 var notTaken = string(wire.AppendError(nil, wire.TextUnauthorized+" (connection 7)"))
 
 func TestTheTokenIsProvedFirst(t *testing.T) {

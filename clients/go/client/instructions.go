@@ -8,12 +8,12 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// TimeInForce says how long an order may stay open (FIX tag 59).
+// TimeInForce determines how long an order may stay open (FIX tag 59).
 type TimeInForce string
 
 // The times in force. The empty one means GTC, and IOC for a market order.
 const (
-	GTC TimeInForce = "GTC" // good till canceled: what remains stays open
+	GTC TimeInForce = "GTC" // good till canceled: the remainder stays open
 	IOC TimeInForce = "IOC" // immediate or cancel: what does not execute at once is canceled
 	FOK TimeInForce = "FOK" // fill or kill: refused unless all of it executes at once
 )
@@ -44,14 +44,14 @@ const (
 type Instructions struct {
 	TIF    TimeInForce
 	Post   bool // refused if it would execute at once (FIX ExecInst 6)
-	Market bool // executes at the best prices, up to the limit if there is one, else to the symbol's protection price
+	Market bool // executes at the best prices, up to the limit or else the symbol's protection price
 	STP    SelfTrade
 	COD    OnDisconnect // cancel on disconnect
 	// Report asks for the order's status right after the order or amend, in Result.Status.
 	Report bool
 }
 
-// With returns the order with these instructions, which replace those that it had.
+// With returns the order with these instructions, which replace its previous ones.
 func (c Command) With(i Instructions) Command {
 	c.Instructions = i
 	return c

@@ -109,8 +109,8 @@ func TestAnswersMayTellMore(t *testing.T) {
 	})
 }
 
-// TestARefusalOfABareElementIsNoLastWord: an error for an element without attributes has none either, and is
-// not mistaken for the last words of an exchange that is stopping.
+// TestARefusalOfABareElementIsNoLastWord: an error for an element without attributes has no attributes either, and
+// must not be mistaken for the last words of a stopping exchange.
 func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {
@@ -203,7 +203,7 @@ func TestAutoRefNamesAmends(t *testing.T) {
 	})
 }
 
-// TestEveryConnectionSaysThatItCancels: each connection, also after a reconnect, first asks for cancel on
+// TestEveryConnectionSaysThatItCancels: each connection, including those after a reconnect, first requests cancel on
 // disconnect.
 func TestEveryConnectionSaysThatItCancels(t *testing.T) {
 	const asked = `<session cancel="disconnect" timeout="5"/>`

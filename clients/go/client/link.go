@@ -22,7 +22,7 @@ type link struct {
 
 	// These fields are for a Client with several addresses.
 	began     time.Time
-	patience  time.Duration // how long replies may be overdue before other addresses are asked
+	patience  time.Duration // how long replies may be overdue before other addresses are tried
 	successor *link         // connection to the address that replaces this one; set before serve returns
 
 	// mu guards the fields below. Each change of sent also sets the read deadline.
@@ -109,7 +109,7 @@ func (l *link) write() error {
 	}
 }
 
-// alone waits for the answer to a call, so that nothing else is sent before it. ok is false if the link ends.
+// alone waits for the answer to a call, so that nothing else is sent before the answer. ok is false if the link ends.
 func (l *link) alone(call *Call) (ok bool) {
 	select {
 	case <-call.answered:
@@ -164,7 +164,7 @@ func (l *link) await() {
 	}
 }
 
-// lastChance gives the reader lastWordsTime to read what has arrived.
+// lastChance gives the reader lastWordsTime to read the data that has already arrived.
 func (l *link) lastChance() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

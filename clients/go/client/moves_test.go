@@ -113,8 +113,8 @@ func (d *gate) shut() {
 	d.serving.Wait()
 }
 
-// TestALeaderThatMovesLosesNothing: the leader dies or hangs while a hundred orders are in flight, and each
-// order is done once.
+// TestALeaderThatMovesLosesNothing: the leader dies or hangs while a hundred orders are in flight, and each order is
+// executed once.
 func TestALeaderThatMovesLosesNothing(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Options say how a connection is made and used. The zero value of a field means its default, which the field's
-// comment names after a semicolon.
+// Options configure a connection. The zero value of a field means its default, which the field's comment names after a
+// semicolon.
 type Options struct {
 	// TLS encrypts the connection; nil means no encryption. An empty ServerName means the host of the
 	// address.
@@ -28,14 +28,13 @@ type Options struct {
 	// CancelOnDisconnect makes the exchange cancel a connection's open orders when the connection ends for
 	// any reason, except orders with COD Stays. Each new connection requests it first.
 	CancelOnDisconnect bool
-	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the exchange
-	// ends it, in whole seconds; 0 means the exchange's own limit. A Client that sends nothing for that
-	// time loses its orders.
+	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the exchange closes it, in
+	// whole seconds; 0 means the exchange's own limit. A Client that sends nothing for that time loses its orders.
 	SilenceTime time.Duration
 
-	// RetryTime is how long a command waits while no connection can be made, and how long after its
-	// connection first broke it may be sent again; 30 seconds. If it is negative, a command without a
-	// connection fails with the first attempt to connect, and nothing is sent again.
+	// RetryTime is how long a command waits while no connection can be made, and how long after its connection first
+	// broke it may be resent; 30 seconds. If it is negative, a command without a connection fails with the first attempt
+	// to connect, and nothing is resent.
 	RetryTime time.Duration
 	// PauseMin is the pause before the first attempt to reconnect, partly random; 50 milliseconds. Each
 	// further pause is twice as long, up to PauseMax.
@@ -51,8 +50,8 @@ type Options struct {
 	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, the exchange's default limit
 	ReplyBytesMax int // a larger reply breaks the connection; 64 MiB. Memory grows as bytes arrive
 
-	// AutoRef gives each order, account and placement without a ref a random one of 128 bits, so that it
-	// can be sent again after a connection broke. The exchange keeps refs as long as orders.
+	// AutoRef gives each order, account and placement without a ref a random one of 128 bits, so that it can be resent
+	// after a connection breaks. The exchange keeps refs as long as orders.
 	AutoRef bool
 
 	Log *slog.Logger // logs lost and restored connections; nil means no log

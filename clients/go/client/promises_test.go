@@ -46,8 +46,8 @@ func (d *deaf) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// TestWhatIsAnsweredAfterAFailedWriteIsAnswered: if a write fails while the reply to an earlier order is on
-// its way, that order gets its reply, and is neither resent nor in doubt.
+// TestWhatIsAnsweredAfterAFailedWriteIsAnswered: if a write fails while the reply to an earlier order is in transit,
+// that order gets its reply, and is neither resent nor in doubt.
 func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := played(t, Options{RetryTime: -1}, func(p *peer) {
@@ -70,7 +70,7 @@ func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
 	})
 }
 
-// TestAQueryThatIsGivenUpIsInNoDoubt, because it changes nothing, whether or not it was sent.
+// TestAQueryThatIsGivenUpIsInNoDoubt: a query changes nothing, so it does not matter whether it was sent.
 func TestAQueryThatIsGivenUpIsInNoDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, silent))

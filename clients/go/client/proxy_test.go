@@ -21,7 +21,7 @@ type proxy struct {
 	ended bool
 }
 
-// limits returns after how many bytes in each direction the n-th connection, counted from 1, breaks. A
+// limits returns the number of bytes in each direction after which the n-th connection, counted from 1, breaks. A
 // negative number means never.
 type limits func(n int) (up, down int)
 

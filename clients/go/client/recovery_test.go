@@ -14,8 +14,8 @@ import (
 	"outcry/clients/go/client"
 )
 
-// TestALostAnswerIsAskedForAgain: the exchange does each command, its reply is lost, and the exchange is
-// killed before the client resends. With a ref the command is done once, and the caller notices nothing.
+// TestALostAnswerIsAskedForAgain: the exchange executes each command, its reply is lost, and the exchange is killed
+// before the client resends. With a ref the command is executed once, and the caller notices nothing.
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{PauseMin: time.Millisecond})

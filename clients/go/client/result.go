@@ -13,14 +13,14 @@ type Result struct {
 	Command Command // the command as it was sent, with its ref
 	Order   OrderID // number of the order that was placed, queried, canceled or amended
 	By      OrderID // after an amend: the order that has replaced it, 0 if it keeps its priority
-	// Status of the order after a query or cancel, and after an order with Instructions.Report. After an amend: what
-	// the amend did to the order, or with Report the status of By.
+	// Status of the order after a query or cancel, and after an order with Instructions.Report. After an amend: the
+	// amend's effect on the order, or with Report the status of By.
 	Status  Status
 	Count   int         // KindCancelAll: number of orders that were canceled
 	Account *Account    // KindShowAccount: the account
 	Orders  []OpenOrder // KindListOrders: in order of their numbers
 	Fills   []Fill      // KindListFills: oldest first
-	More    bool        // lists: there may be further orders or fills, even if this page has none
+	More    bool        // for lists: there may be further orders or fills, even if this page has none
 	After   uint64      // with More: number of the order or fill after which the next page begins
 	Refused *Refused    // nil if the command was executed
 }

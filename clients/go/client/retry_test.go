@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOnlyWhatIsSafeIsSentAgain: of the calls that a broken connection did not answer, those that are safe to
-// repeat are resent on the next connection, in their order and before later calls. The others get an error
-// that says what is unknown.
+// TestOnlyWhatIsSafeIsSentAgain: of the calls that a broken connection did not answer, those that are safe to repeat
+// are resent on the next connection, in their order and before later calls. The others get an error that says which
+// results are unknown.
 func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var again frames
@@ -154,8 +154,8 @@ func (c *cutting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWhatDidNotLeaveWholeIsSent: whatever number of bytes was sent, orders whose frames were sent completely
-// are in doubt, and all others are sent once on the next connection.
+// TestWhatDidNotLeaveWholeIsSent: no matter how many bytes were sent, orders whose frames were sent completely are in
+// doubt, and all others are sent once on the next connection.
 func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 	const frame = len("76\n" + `<transactions id="1"><order sym="SPY" amount="1" limit="1"/></transactions>`)
 	for cut := range 4 * frame { // with all bytes of 4 frames, nothing would be cut
@@ -210,7 +210,7 @@ func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentAgainStaysInFront: the next connection first gets the calls that were sent, then those of an
+// TestWhatIsSentAgainStaysInFront: the next connection first gets the calls that were already sent, then those of an
 // unfinished write, then those still queued.
 func TestWhatIsSentAgainStaysInFront(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

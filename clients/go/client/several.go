@@ -29,7 +29,7 @@ const (
 // errSilent is the reason for the end of a link that a link to another address replaces.
 var errSilent = errors.New("a reply is overdue, and another address accepts orders")
 
-// nobodyError says for each of several addresses why the connection failed.
+// nobodyError has, for each of several addresses, the reason why the connection failed.
 type nobodyError struct{ why []error }
 
 func (e *nobodyError) Error() string {
@@ -75,7 +75,7 @@ type found struct {
 
 // find tries all addresses at the same time, so that one that hangs does not delay the others, and repeatedly if
 // RetryTime is above 0. It returns the first connection that answers, and its address. When it returns, all its
-// goroutines have ended. The error is one that a retry would not change, or a *nobodyError when ctx has ended.
+// goroutines have ended. The error is one that a retry cannot fix, or a *nobodyError when ctx has ended.
 func (o *Options) find(ctx context.Context, addrs []string) (*Conn, string, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,7 +121,7 @@ func (o *Options) pursue(ctx context.Context, addr string) found {
 		case err == nil:
 			return found{conn: conn, addr: addr}
 		case last == nil || ctx.Err() == nil:
-			last = err // an error caused by the end of ctx would hide the one before it
+			last = err // after the end of ctx, the earlier error is more useful than ctx's
 		}
 		if o.RetryTime <= 0 || final(err) || ctx.Err() != nil {
 			return found{addr: addr, err: last}

@@ -39,8 +39,8 @@ func strict(seen *frames) func(p *peer) {
 	}
 }
 
-// TestAFrameThatBreaksConnectionsBreaksTwo: such a frame is resent once, alone, on a connection that has just
-// answered a probe. No other call fails with it.
+// TestAFrameThatBreaksConnectionsBreaksTwo: a frame whose connection breaks is resent once, alone, on a connection
+// that has just answered a probe; after a second break it fails. No other call fails with it.
 func TestAFrameThatBreaksConnectionsBreaksTwo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames

@@ -170,9 +170,8 @@ func (s *Stream) Unsubscribe(ctx context.Context, names ...string) error {
 	return s.Call(ctx, "unsubscribe", map[string]any{"channels": names}, nil)
 }
 
-// Call sends a request and waits for its result, which it decodes unless result is nil. The error is a
-// *Refused, or wraps ErrLost, after which the request may have been done, or says that no connection could
-// be made.
+// Call sends a request and waits for its result, which it decodes unless result is nil. The error is a *Refused, wraps
+// ErrLost (the request may have been executed), or says that no connection could be made.
 func (s *Stream) Call(ctx context.Context, method string, params, result any) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()

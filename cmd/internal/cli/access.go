@@ -75,8 +75,8 @@ func (a *Access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.tlsKey, "tls-key", "", "`file` with its private key in PEM, also as OUTCRY_CLIENT_KEY")
 }
 
-// complete sets from the environment what the flags leave out, and adds the default port to the address that a
-// command connects to. It returns a *UsageError if a value is invalid.
+// complete sets, from the environment, the values that the flags leave out, and adds the default port to the address
+// that a command connects to. It returns a *UsageError if a value is invalid.
 func (a *Access) complete(f *flag.FlagSet, reaches Reach) error {
 	if reaches == Foreign {
 		return nil

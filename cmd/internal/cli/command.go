@@ -174,8 +174,8 @@ func (p *Program) Read(in *Client, args []string) (l line, err error) {
 	return l, nil
 }
 
-// split removes the flags from a line and returns its words, and whether help is asked for. It knows the flags of
-// all commands. unknown is the error for a flag that no command has.
+// split removes the flags from a line and returns its words, and whether help is requested. It knows the flags of all
+// commands. unknown is the error for a flag that no command has.
 func split(all []Command, args []string) (words []string, help bool, unknown error) {
 	union := everyFlag(all)
 	for len(args) > 0 {

@@ -38,8 +38,8 @@ type completed struct {
 	files bool     // a file name may come next
 }
 
-// completions returns the entries of all commands, of the first words of two-word commands, and of a line
-// without a command. More specific entries come first.
+// completions returns the entries for all commands, for the first words of two-word commands, and for a line without a
+// command. More specific entries come first.
 func completions(all []Command) (some []completed) {
 	var names, groups []string
 	for i := range all {

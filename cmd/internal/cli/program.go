@@ -20,8 +20,8 @@ const (
 	ExitError = 1 // the exchange replied with an error, or a retry is pointless, or a check failed
 	ExitUsage = 2 // the command line is invalid, or something could not be checked
 
-	// ExitNoAnswer means that a command that trades, or a file, got no reply: it may not have been sent, or it
-	// may have been done. It is safe to repeat the same line with the same ref.
+	// ExitNoAnswer means that a command that trades, or a file, got no reply: it may not have been sent, or it may have
+	// been executed. It is safe to repeat the same line with the same ref.
 	ExitNoAnswer = 3
 )
 

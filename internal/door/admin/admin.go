@@ -29,7 +29,7 @@ type Options struct {
 	Started func() error
 	// Admit waits for the memory to read a frame of frameBytes bytes. release returns the memory and is called once the
 	// frame is done. Admit is called only after Started has returned nil, for frames of more than 64 KiB, once 64 KiB
-	// have arrived. The error is shown to the client: nothing was done.
+	// have arrived. The error is shown to the client and means that nothing was done.
 	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
 	// Answer executes the XML of one frame, and calls tell with the reply's XML once it is durable. The reply is valid
 	// until tell returns. Answer is called only after Started has returned nil. An error means that tell was not
@@ -57,8 +57,8 @@ type Options struct {
 	// required with Tokens. They count requests without a valid token, and requests that their token does not allow.
 	Tokens          *auth.Tokens
 	Refused, Denied func()
-	// Exchange returns what POST /admin/ changes, and is called only after Started has returned nil. Status returns the
-	// answer to GET /admin/status. If one is nil, there are no such paths.
+	// Exchange returns the exchange that POST /admin/ changes. It is called only after Started has returned nil. Status
+	// returns the answer to GET /admin/status. If one is nil, there are no such paths.
 	Exchange func() Exchange
 	Status   func() remote.Status
 	// Cluster returns this node's view of its cluster, within ctx. It is nil without a cluster.
@@ -79,7 +79,7 @@ const (
 	headerBytesMax = 64 << 10
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 60 * time.Second
-	writeTimeout   = 120 * time.Second // enough for a CPU profile, which takes 30 seconds
+	writeTimeout   = 120 * time.Second // long enough for a CPU profile, which takes 30 seconds
 	idleTimeout    = 2 * time.Minute
 	bodiesMax      = 1024             // maximum number of bodies of POST /xml that arrive at a time
 	bodyTimeout    = 30 * time.Second // maximum time for one of these bodies to arrive

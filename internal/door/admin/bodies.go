@@ -14,8 +14,8 @@ import (
 var errSlowest = errors.New("too many other bodies are arriving, and this one started first")
 
 // bodies holds the bodies of POST /xml that are arriving, at most bodiesMax, each with bodyTimeout to arrive. If there
-// are too many, the one that began first is cut off. So slow clients, however many, do not block a client that sends
-// its body promptly.
+// are too many, the oldest one is cut off, so that any number of slow clients cannot block a client that sends its
+// body promptly.
 type bodies struct {
 	mu       sync.Mutex
 	arriving list.List // of *body, oldest first

@@ -256,7 +256,8 @@ func TestARefusedRequestClosesItsConnection(t *testing.T) {
 	s.has(t, 1)
 }
 
-// TestWhatIsRefusedClosesAndNothingElse: of all statuses that a handler may answer, only refusals close the connection.
+// TestWhatIsRefusedClosesAndNothingElse: of all statuses with which a handler may answer, only refusals close the
+// connection.
 func TestWhatIsRefusedClosesAndNothingElse(t *testing.T) {
 	for status, closes := range map[int]string{200: "", 400: "", 404: "", 405: "", 408: "", 500: "",
 		401: "close", 403: "close", 413: "close", 421: "close", 429: "close", 503: "close"} {

@@ -21,8 +21,8 @@ func isForPages(path string) bool {
 	return strings.HasPrefix(path, "/api/") || path == "/xml" || strings.HasPrefix(path, "/binance/")
 }
 
-// fromListedPage reports whether a page of one of Options.Origins makes the request, and adds the headers that say what
-// it may do. done is true if the request was a preflight, which is then answered.
+// fromListedPage reports whether a page of one of Options.Origins makes the request, and if so adds the headers that
+// say what the page may do. done is true if the request was a preflight, which is then answered.
 func (o *Options) fromListedPage(w http.ResponseWriter, r *http.Request) (listed, done bool) {
 	if len(o.Origins) == 0 || !isForPages(r.URL.Path) {
 		return false, false

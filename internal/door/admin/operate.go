@@ -15,8 +15,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// Exchange is what operators change, implemented by *engine.Engine. Returned results are durable. An error means that
-// it is unknown whether the operation was done.
+// Exchange has the operations of operators, implemented by *engine.Engine. Returned results are durable. An error
+// means that it is unknown whether the operation was done.
 type Exchange interface {
 	Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error)
 	Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error)

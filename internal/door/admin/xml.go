@@ -10,7 +10,7 @@ import (
 )
 
 // xmlHandler answers POST /xml. The status is 200 for every frame with a reply, even if the reply is an error: as over
-// TCP, the reply itself says so.
+// TCP, only the reply itself reports it.
 type xmlHandler struct {
 	options Options
 	bodies  bodies

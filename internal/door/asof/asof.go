@@ -128,7 +128,7 @@ func (s *Orders) Now(ctx context.Context, q Query) (o exchange.OrderWithFills, s
 			return o, 0, err
 		}
 		o.Fills = before(&stored, o.Executed)
-		// If later fills were removed from a full page, as many older fills are missing, unless the view has them
+		// If later fills were removed from a full page, the same number of older fills is missing, unless the view has them
 		// now.
 		cut := len(o.Fills) < len(stored.Fills) && len(stored.Fills) >= exchange.ViewPageMax
 		if !cut || try == triesMax {
@@ -147,7 +147,7 @@ func before(o *exchange.OrderWithFills, executed exchange.Shares) []exchange.Acc
 	return fills
 }
 
-// closed returns an order that is not open as of record q.Seq, and so changes no more.
+// closed returns an order that was no longer open as of record q.Seq, so it never changes again.
 func (s *Orders) closed(ctx context.Context, q *Query) (o exchange.OrderWithFills, err error) {
 	events, err := s.events(ctx, q)
 	if err != nil {

@@ -226,7 +226,7 @@ func (s *stage) write(e *exchange.Event) {
 	s.read()
 }
 
-// same requires that an order is as the twin computes it: as of its own records, as of a record, and now.
+// same requires that an order equals the twin's: as of its own records, as of a record, and now.
 func (s *stage) same(id exchange.OrderID, account exchange.AccountID, seq uint64, fills bool) {
 	ctx, q := s.t.Context(), Query{Account: account, Order: id, Seq: seq, Fills: fills}
 	require.NoError(s.t, s.view.Await(ctx, uint64(len(s.twin.events))))

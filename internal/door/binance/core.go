@@ -12,7 +12,7 @@ import (
 )
 
 // do executes commands for the requesting account, and returns once their results are durable. Rejects are in the
-// results. The error means that nothing was done, or that it is unknown whether anything was.
+// results. The error means that nothing was executed, or that it is unknown whether anything was.
 func (d *Door) do(q *request, commands ...exchange.Command) ([]door.Outcome, *Error) {
 	server, view := d.options.Sessions(), d.options.View()
 	if server == nil || view == nil || view.Err() != nil {
@@ -40,7 +40,7 @@ func (d *Door) do(q *request, commands ...exchange.Command) ([]door.Outcome, *Er
 	return results, nil
 }
 
-// one executes one command, and returns its result, or the error if it was not done.
+// one executes one command, and returns its result, or the error if it was not executed.
 func (d *Door) one(q *request, c exchange.Command) (*door.Outcome, *Error) {
 	c.Account = q.account
 	results, problem := d.do(q, c)
@@ -50,7 +50,7 @@ func (d *Door) one(q *request, c exchange.Command) (*door.Outcome, *Error) {
 	return &results[0], refused(&c, &results[0])
 }
 
-// refused returns the error for a command that was not done, nil if it was done.
+// refused returns the error for a command that was not executed, or nil if it was.
 func refused(c *exchange.Command, o *door.Outcome) *Error {
 	switch {
 	case o.Refusal.Reason != exchange.OK:

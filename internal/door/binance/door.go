@@ -2,13 +2,13 @@
 // market streams, user data stream and WebSocket API, as ccxt, the official Python connectors and others use them.
 // docs/reference/BINANCE.md lists all of it, and is generated from the tables here.
 //
-// The door translates and decides nothing. Orders become exchange.Commands and pass door.Server, which handles them as
-// those of any other door. Results are read from accounts.View, and orders closed long ago from the database; market
-// data comes from market.Feed. An answer is sent once everything in it is durable. It includes everything that was
-// answered to any client before its request arrived.
+// The door only translates; it makes no decisions. Orders become exchange.Commands and pass through door.Server, which
+// handles them like those of any other door. Results are read from accounts.View, and orders closed long ago from the
+// database; market data comes from market.Feed. An answer is sent once everything in it is durable. It includes
+// everything that was answered to any client before its request arrived.
 //
 // A request is served in three steps: its route parses the parameters and returns the work to do (prepare), the client
-// is authenticated (authorize), and then the work runs. Requests of the WebSocket API take the same steps.
+// is authenticated (authorize), and then the work runs. Requests of the WebSocket API go through the same steps.
 package binance
 
 import (

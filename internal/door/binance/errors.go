@@ -65,9 +65,9 @@ var (
 	errRate          = fail(http.StatusTooManyRequests, -1003, "Too many requests; try again in a second.")
 	errListenKey     = fail(http.StatusGone, -1000,
 		"There are no listen keys: subscribe by userDataStream.subscribe.signature.")
-	// errNow means that nothing was done, and that the client may try again.
+	// errNow means that nothing was executed, and that the client may retry.
 	errNow = fail(unavailable, -1000, "System is under maintenance.")
-	// errUnknown means that it is unknown whether the command was done.
+	// errUnknown means that it is unknown whether the command was executed.
 	errUnknown = fail(unavailable, -1007,
 		"Timeout waiting for response from backend server. Send status unknown; execution status unknown.")
 )

@@ -193,7 +193,8 @@ func (r *reader) answer(id json.RawMessage, result, problem string) bool {
 	return r.conn.Answer(websocket.NewFrame(b)) == nil
 }
 
-// subscribe adds streams; their events follow what answer sends. It adds all of them, or none and returns the problem.
+// subscribe adds streams; their events follow the message that answer sends. It adds either all of them, or none and
+// returns the problem.
 func (r *reader) subscribe(texts []string, answer func() error) (problem string) {
 	var fresh []streamName
 	for _, text := range texts {

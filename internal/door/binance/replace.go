@@ -42,9 +42,9 @@ func readReplacement(q *request) (r replacement, problem *Error) {
 
 // cancelReplace answers POST order/cancelReplace.
 //
-// An amend is used if it can make the change: if the amend is rejected, the old order stays unchanged. Otherwise
-// the old order is canceled and then the new one placed. If the new one is rejected, the old order is gone, and the
-// answer says so.
+// It amends the order if an amend can make the change: if the amend is rejected, the old order stays unchanged.
+// Otherwise the old order is canceled and then the new one placed. If the new one is rejected, the old order is
+// canceled, and the answer says so.
 func (d *Door) cancelReplace(q *request) (work, *Error) {
 	r, problem := readReplacement(q)
 	return func() ([]byte, *Error) {

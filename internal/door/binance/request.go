@@ -78,7 +78,7 @@ func (q *request) readREST(query, body string) *Error {
 	return nil
 }
 
-// withoutPair returns a query without one of its pairs and the & beside it.
+// withoutPair returns a query string without one of its pairs and an adjacent &.
 func withoutPair(query, pair string) string {
 	if rest, last := strings.CutSuffix(query, pair); last {
 		return strings.TrimSuffix(rest, "&")

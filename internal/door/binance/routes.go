@@ -5,10 +5,10 @@ import "strings"
 // work carries out a request, and returns the answer or an error.
 type work func() (answer []byte, problem *Error)
 
-// route is one kind of request: over REST, and over the WebSocket API if it has a name there.
+// route is one kind of request: over REST, and over the WebSocket API if it has a name in it.
 type route struct {
 	method, path string // path below base; "" if the route is not in the REST API
-	name         string // name in the WebSocket API; "" if the route is not there
+	name         string // name in the WebSocket API; "" if the route is not available in it
 	signed       bool   // the request must be signed with an API key
 	params       string // for the reference; parameters in brackets are optional
 	about        string // description for the reference

@@ -252,8 +252,7 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
 	}, events[:8])
-	// Three cancels have client ids of their own: that of an amend, that of a replacement in two steps, and a plain
-	// cancel.
+	// Three cancels have their own client ids: that of an amend, that of a replacement in two steps, and a plain cancel.
 	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="
 	seven.order(t, "SELL", "1", "120", "&newClientOrderId=n1")
 	for _, how := range []struct{ method, path, params, want string }{

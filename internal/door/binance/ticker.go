@@ -121,8 +121,8 @@ func meanPrice(c *exchange.Candle) string {
 	return paid.Quo(paid, shares).FloatString(fractionDigits)
 }
 
-// each answers with what write appends for the one symbol of a request, or with a list of that for each of its symbols,
-// or for all symbols if the request names none.
+// each answers a request with the output of write for its one symbol, or else with a list of the outputs for each of
+// its symbols, or for all symbols if it names none.
 func (d *Door) each(q *request, write func(b []byte, m *market.Market) []byte) (work, *Error) {
 	syms, one, problem := q.symbols()
 	return func() ([]byte, *Error) {
@@ -136,7 +136,8 @@ func (d *Door) each(q *request, write func(b []byte, m *market.Market) []byte) (
 	}, problem
 }
 
-// symbols parses the parameters symbol and symbols, of which at most one is allowed. one reports whether it is symbol.
+// symbols parses the parameters symbol and symbols, of which at most one is allowed. one reports whether symbol was
+// used.
 func (q *request) symbols() (syms []exchange.Symbol, one bool, problem *Error) {
 	list := q.get("symbols")
 	switch {

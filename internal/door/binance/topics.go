@@ -34,8 +34,8 @@ func (r *reader) FlushSoon() { r.conn.FlushSoon() }
 // End implements fanout.Reader. Clients connect again.
 func (r *reader) End() { r.conn.Close(websocket.CodeGoingAway, "market data is no longer available") }
 
-// newEncoder returns the encoder of a stream. Streams that send at intervals do so at the same moments after began, so
-// that a connection writes their events together.
+// newEncoder returns the encoder of a stream. Streams that send at intervals send at the same moments, counted from
+// began, so that a connection writes their events together.
 func newEncoder(n streamName, began time.Time) encoder {
 	p := paced{streamName: n, pace: fanout.Pace{Every: n.every, Grid: tickTime, Began: began}}
 	switch n.kind {

@@ -31,7 +31,7 @@ func (c *Candle) ClosesAt() time.Time {
 	return time.Unix(0, c.Start+c.Interval.Length()).Add(CloseGrace)
 }
 
-// TryClose closes the candle if it is open and its time is over, and reports whether it did.
+// TryClose closes the candle if it is open and its interval is over, and reports whether it did.
 func (c *Candle) TryClose(now time.Time) bool {
 	if !c.IsOpen() || now.Before(c.ClosesAt()) {
 		return false

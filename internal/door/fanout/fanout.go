@@ -63,8 +63,8 @@ type Hub[R Reader] struct {
 	topics map[string]*Topic[R]
 }
 
-// Join adds a reader to the topic of a name, for which newEncoder makes the encoder if the topic has no readers yet.
-// leave removes it; once it has returned, the reader is queued nothing more. The error is the feed's.
+// Join adds a reader to the topic with this name. If the topic has no readers yet, newEncoder makes its encoder. leave
+// removes the reader; once it has returned, nothing more is queued for the reader. The error is the feed's.
 func (h *Hub[R]) Join(feed *market.Feed, sym exchange.Symbol, name string, r R, newEncoder func() Encoder[R]) (
 	leave func(), err error) {
 	h.mu.Lock()

@@ -46,7 +46,7 @@ func (t Totals) sorted(compare func(a, b market.Level) int) []market.Level {
 	return all
 }
 
-// BookChange is what one or more records changed in a book.
+// BookChange has the changes of one or more records to a book.
 type BookChange struct {
 	Prev uint64 // record of the previous message
 	Seq  uint64 // last of the records that changed the book

@@ -5,8 +5,8 @@ import "time"
 // Pace decides when an encoder may send its next message. Callers hold the topic's lock.
 type Pace struct {
 	Every time.Duration // minimum time between two messages
-	// Grid, if not 0, is the time between two moments at which messages are sent, so that what happens between them is
-	// in one message. The moments are counted from Began. The minimum time is then Every less half of Grid, so that a
+	// Grid, if not 0, is the time between two moments at which messages are sent, so that all changes between them are in
+	// one message. The moments are counted from Began. The minimum time is then Every less half of Grid, so that a
 	// message that a late timer delayed a little does not delay the next one by a whole Grid.
 	Grid  time.Duration
 	Began time.Time

@@ -126,8 +126,8 @@ func sendBook(t *topic, slow bool, change *fanout.BookChange, encode func() part
 	}
 }
 
-// isBehind reports whether mergeable events should be merged for the connection, because much waits to be sent. A
-// connection with a subscription that must miss nothing gets every event, unless always is true.
+// isBehind reports whether mergeable events should be merged for the connection, because a lot of its output is
+// waiting to be sent. A connection with a subscription that must miss nothing gets every event, unless always is true.
 func (c *conn) isBehind(always bool) bool {
 	return (always || c.strict.Load() == 0) && c.socket.Waiting() > websocket.ConflateBytes
 }
@@ -179,7 +179,7 @@ func (s *slowBook) Flush(t *topic, m *market.Market) bool {
 // Tick implements fanout.Encoder.
 func (s *slowBook) Tick(t *topic, m *market.Market) bool { return s.Flush(t, m) }
 
-// send sends what changed since the newest message, up to the record of the market.
+// send sends the changes since the newest message, up to the record of the market.
 func (s *slowBook) send(t *topic, m *market.Market) {
 	d := bookUpdate{kindDelta, s.pending.Take(), m.Checksum()}
 	s.bids.Apply(d.Bids)

@@ -59,7 +59,7 @@ func (s *candlesEncoder) Tick(t *topic, _ *market.Market) bool {
 		return false
 	}
 	if !s.candle.TryClose(time.Now()) {
-		t.WakeAt(s.candle.ClosesAt()) // a later candle has replaced the one that was due
+		t.WakeAt(s.candle.ClosesAt()) // a later candle has replaced the one that was due to close
 		return false
 	}
 	s.sendClosed(t)

@@ -25,9 +25,9 @@ type channelKind struct {
 	doc     string
 	data    []field
 	private bool                                  // the channel belongs to an account
-	sees    sees                                  // what its messages are made from
+	sees    sees                                  // the data that its messages are made from
 	strict  bool                                  // readers must miss nothing: slow ones are cut
-	unit    string                                // what the reason of a cut counts, for a strict channel
+	unit    string                                // for a strict channel: the unit that the reason of a cut counts
 	parse   func(c *channel, parts []string) bool // parses the parts of the name after the first
 	// open queues all messages for the reader from now on, until stop is called.
 	open func(r *reader) (stop func(), err error)
@@ -172,7 +172,7 @@ type parts struct {
 	encode      func(b []byte, c *cut, more bool) []byte
 }
 
-// next appends the next message. It reports false after the last one.
+// next appends the next message. It returns false after the last one.
 func (p *parts) next(b []byte) ([]byte, bool) {
 	if p.at > 0 && p.at*entriesMax >= p.entries {
 		return b, false

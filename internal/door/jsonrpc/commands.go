@@ -10,7 +10,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ask lets a command be executed with its run, and executes a read at once. A fault means that nothing was or will
+// ask queues a command for execution with its run, and executes a read at once. A fault means that nothing was or will
 // be done.
 func (c *conn) ask(k *call, r engine.Request) *fault {
 	if r.Kind == exchange.PlaceOrder || r.Kind == exchange.AmendOrder || r.Kind == exchange.CancelOrder {

@@ -57,7 +57,7 @@ type conn struct {
 // same answers. Each is a command, or is already refused. Reads, and requests that change the connection, end a run.
 type run struct {
 	calls    []*call
-	commands int // number of calls that are to be executed
+	commands int // number of calls waiting to be executed
 	read     int // requests read since the last check of the client's rate, including those outside the run
 }
 
@@ -72,8 +72,8 @@ const (
 	// underWayBytesMax is the same limit in bytes of requests, because their params are kept until they are answered.
 	underWayBytesMax = 1 << 20
 
-	// watchedMax is how many accounts the view watches for a connection. A connection that uses more releases all of
-	// them and starts again; the view forgets a released account some minutes later.
+	// watchedMax is how many accounts the view watches for a connection. A connection that uses more releases all of them
+	// and starts again; the view forgets a released account a few minutes later.
 	watchedMax = 1000
 )
 
@@ -131,7 +131,7 @@ type method struct {
 	// calls it. An error of answer that is not a fault ends the connection.
 	begin  func(c *conn, k *call) *fault
 	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
-	reads  bool // answer reads what commands change, so commands after it wait for it
+	reads  bool // answer reads data that commands change, so later commands wait for it
 }
 
 // methods lists all methods. init sets it, because the methods' functions refer to it.

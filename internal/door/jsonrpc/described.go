@@ -16,7 +16,7 @@ type field struct {
 	values          []string // allowed values of a string; nil if any is allowed
 }
 
-// has describes a member that every message has. may describes one that is left out when it is empty.
+// has describes a member that every message has. may describes a member that is left out when it is empty.
 func has(name, kind, doc string) field { return field{name: name, kind: kind, doc: doc} }
 func may(name, kind, doc string) field {
 	return field{name: name, kind: kind, doc: doc, optional: true}
@@ -35,7 +35,7 @@ func timeFields(name, doc string) []field {
 	return []field{has(name+"_ns", "nanoseconds", doc), has(name+"_ms", "whole", "the same, rounded down")}
 }
 
-// optionalAll returns the members as ones that may be left out.
+// optionalAll returns the members marked as optional.
 func optionalAll(all []field) []field {
 	all = slices.Clone(all)
 	for i := range all {

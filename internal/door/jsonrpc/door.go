@@ -13,8 +13,8 @@ import (
 	"outcry/internal/view/market"
 )
 
-// Options are what a Door needs. It calls the functions for each request, because the parts that they return are made
-// after the door and can end before it.
+// Options configure a Door. It calls the functions for each request, because the parts that they return are created
+// after the door and may be closed before it.
 type Options struct {
 	Socket *websocket.Server
 	// Sessions returns nil while the exchange accepts no commands, for example on a standby. Why then returns the

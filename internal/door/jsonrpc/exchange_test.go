@@ -42,8 +42,8 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // patience is how long tests wait for an expected event. No result depends on its value.
 const patience = rpctest.Patience
 
-// server is an exchange in this process: an engine with its journal, tables and views, and the door over HTTP. What
-// needs a kill or a command line is tested in cmd/outcryd.
+// server is an exchange in this process: an engine with its journal, tables and views, and the door over HTTP. Tests
+// that need a kill or a command line are in cmd/outcryd.
 type server struct {
 	t        *testing.T
 	http     string // address

@@ -28,7 +28,7 @@ func (s *server) slowed() (hits float64) {
 	return hits
 }
 
-// flood places and cancels dust, as fast as it may: 64 orders and a cancel-all in each round.
+// flood places and cancels dust, as fast as its rate allows: 64 orders and a cancel-all in each round.
 func (s *server) flood(account exchange.AccountID, rounds int) {
 	caller, err := s.sessions.Enter("trader", nil, func() {})
 	if !assert.NoError(s.t, err) {
@@ -49,8 +49,8 @@ func (s *server) flood(account exchange.AccountID, rounds int) {
 	}
 }
 
-// TestTradersOfDustDelayNobodyElse: traders who place and cancel dust faster than the views follow wait, so that the
-// order of another client is answered as soon as the views have done a little.
+// TestTradersOfDustDelayNobodyElse: traders who place and cancel dust faster than the views can follow must wait, so
+// that another client's order is answered as soon as the views have made a little progress.
 func TestTradersOfDustDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := start(t, 0)

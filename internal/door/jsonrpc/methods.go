@@ -152,7 +152,7 @@ func needsNamed(m *method, a *args) *fault {
 	return nil
 }
 
-// needsChange returns a fault if the request names no order, or changes nothing of it.
+// needsChange returns a fault if the request names no order, or does not change anything in it.
 func needsChange(m *method, a *args) *fault {
 	if f := needsNamed(m, a); f != nil {
 		return f

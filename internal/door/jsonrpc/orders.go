@@ -26,8 +26,8 @@ func (d *Door) orderFault(ctx context.Context, q *asof.Query, err error) error {
 	return refused(r.Reason, r.Text(&c))
 }
 
-// orderNow returns the state of an order at record q.Seq or later, and the record that the state is of. An error is a
-// fault or ctx's.
+// orderNow returns the state of an order at record q.Seq or later, and the number of that record. An error is a fault
+// or ctx's.
 func (d *Door) orderNow(ctx context.Context, q asof.Query) (o exchange.OrderWithFills, seq uint64, err error) {
 	if o, seq, err = d.asof.Now(ctx, q); err != nil {
 		return o, 0, d.orderFault(ctx, &q, err)

@@ -38,8 +38,8 @@ func messagesOf(t *testing.T, p parts) (all []bookMessage) {
 	return all
 }
 
-// TestPartsHaveAllEntriesOnce: whatever the lengths of two lists, each message has at most entriesMax entries, all
-// but the last say that there is more, and together they have each entry once, in order.
+// TestPartsHaveAllEntriesOnce: for two lists of any lengths, each message has at most entriesMax entries, all but the
+// last are marked as having more to follow, and together they have each entry once, in order.
 func TestPartsHaveAllEntriesOnce(t *testing.T) {
 	lengths := []int{0, 1, 999, 1000, 1001, 1999, 2000, 2001, 5200}
 	for _, bids := range lengths {
@@ -121,7 +121,7 @@ func TestMissedEventsAreTheSameBytes(t *testing.T) {
 	require.Empty(t, eventsParts("account.1", nil))
 }
 
-// TestTimesAreRoundedDown: times are also rounded down before the epoch, where clocks of tests may be.
+// TestTimesAreRoundedDown: times are also rounded down before the epoch, which the clocks of tests may show.
 func TestTimesAreRoundedDown(t *testing.T) {
 	for time, want := range map[int64]string{
 		1_795_359_391_127_904_408: `{"time_ns":"1795359391127904408","time_ms":1795359391127`,

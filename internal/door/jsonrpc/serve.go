@@ -27,8 +27,8 @@ import (
 	"outcry/internal/door/websocket"
 )
 
-// ServeHTTP answers a request to open a connection. Its context has the grant of a token that was shown
-// (auth.WithGrant), if one was.
+// ServeHTTP answers a request to open a connection. Its context has the grant of the client's token (auth.WithGrant),
+// if it sent one.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	grant := auth.GrantOf(r.Context())
 	d.options.Socket.Serve(w, r, func(s *websocket.Conn) (serve func(), err error) {

@@ -18,8 +18,8 @@ type noRecords struct{}
 func (noRecords) TryNext() (seq uint64, record []byte, ok bool, err error) { return 0, nil, false, nil }
 func (noRecords) Close()                                                   {}
 
-// TestASlowBookTellsNothingTwice: a timer that fires after a flush has sent everything sends nothing. A delta without
-// levels would repeat seq.
+// TestASlowBookTellsNothingTwice: a timer that fires after a flush has sent everything must send nothing. A delta
+// without levels would repeat seq.
 func TestASlowBookTellsNothingTwice(t *testing.T) {
 	feed := market.NewFeed(market.Options{Records: trailtest.Follow(noRecords{}, 5, nil),
 		Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{Seq: 5, Symbols: []exchange.SymbolState{{Symbol: "S"}}})

@@ -142,8 +142,7 @@ func (c *conn) takeSubs(names []string) (taken []*reader) {
 	return taken
 }
 
-// slow returns the reason of a cut. For each channel of which nothing may be missed, it names the last message
-// sent.
+// slow returns the reason of a cut. For each channel that must not miss anything, it names the last message sent.
 func (c *conn) slow() string {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -180,8 +179,8 @@ type reader struct {
 	gather func() // sets giving to the messages that wait; nil if every message is pushed
 
 	// Guarded by the topic's lock.
-	behind *fanout.Merge // for the channel of a book: changes that wait to be sent; nil if none wait
-	newest newest        // for a ticker or candles: messages that wait to be sent
+	behind *fanout.Merge // for the channel of a book: changes that wait to be sent; nil if there are none
+	newest newest        // for a ticker or candles: the message that waits to be sent
 
 	mu     sync.Mutex // guards the fields below; held while the reader is opened
 	opened bool

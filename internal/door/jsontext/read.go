@@ -107,7 +107,7 @@ func NewScanner() *Scanner { return scanners.Get().(*Scanner) }
 // membersKeep is the largest number of members whose memory a released scanner keeps.
 const membersKeep = 64
 
-// Release drops what the scanner refers to, and gives it back for reuse.
+// Release drops the scanner's references, and returns it to the pool.
 func (s *Scanner) Release() {
 	if cap(s.open)+cap(s.members) > membersKeep {
 		return
@@ -139,7 +139,7 @@ func (s *Scanner) next() byte {
 	return s.text[s.at]
 }
 
-// unexpected returns the error for a next byte that is not what was wanted.
+// unexpected returns the error for a next byte that is not the wanted one.
 func (s *Scanner) unexpected(wanted string) error {
 	if s.at >= len(s.text) {
 		return errShort
@@ -241,7 +241,8 @@ func (s *Scanner) end(begin int) []Member {
 	return s.members[first:len(s.members):len(s.members)]
 }
 
-// isTwice reports whether one of an object's members already has that name. It builds index once there are many.
+// isTwice reports whether one of an object's members already has that name. It builds index once there are many
+// members.
 func isTwice(members []Member, name string, index *map[string]struct{}) bool {
 	if len(members) < namesScanned {
 		return slices.ContainsFunc(members, func(m Member) bool { return m.Name == name })

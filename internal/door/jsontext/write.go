@@ -1,5 +1,5 @@
 // Package jsontext writes the JSON of all doors, and reads that of requests, without reflection, because a busy market
-// has thousands of messages a second. What is not sent that often is written and read by encoding/json.
+// has thousands of messages a second. Rarer messages use encoding/json.
 //
 // The functions that write append to a buffer; those with a name append a member of an object. Their callers append
 // braces and brackets.

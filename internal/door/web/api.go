@@ -70,9 +70,9 @@ var (
 type APIOptions struct {
 	// Started returns nil once Attach was called; before that, the reason why the server has not started yet.
 	Started func() error
-	// Order returns an order with up to most of its executions, skipping the first after ones. It waits until all
-	// that it returns is durable. found is false if there is no such order. The error means that the order could not
-	// be looked up.
+	// Order returns an order with up to most of its executions, skipping the first after ones. It waits until everything
+	// that it returns is durable. found is false if there is no such order. The error means that the order could not be
+	// looked up.
 	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
 	// Health returns how the exchange is doing. Publish calls it once a second.
@@ -87,7 +87,7 @@ type APIOptions struct {
 	Metrics      *Metrics
 }
 
-// OrderEntry says how a client reaches the port that accepts orders.
+// OrderEntry describes how a client reaches the port that accepts orders.
 type OrderEntry struct {
 	Port   int
 	Local  bool // only clients on this machine can connect
@@ -100,7 +100,7 @@ type Health struct {
 	OrdersPerSecond, RequestsPerSecond float64
 	P50, P99                           float64 // duration of requests in seconds
 	LagRecords                         uint64  // number of journal records that Postgres does not have yet
-	LagSeconds                         float64 // how long Postgres has not been up to date
+	LagSeconds                         float64 // how long Postgres has been behind
 	PostgresUp                         bool
 	NotReady                           error // why orders are not accepted; nil while they are
 }
@@ -201,7 +201,7 @@ func (a *API) current() (*hub, error) {
 	return h, h.feed.Err()
 }
 
-// answer returns a handler that sends what answerOf returns. It serves at most most requests at a time.
+// answer returns a handler that sends the result of answerOf. It serves at most most requests at a time.
 func (a *API) answer(most int,
 	answerOf func(f *market.Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
 	running := make(chan struct{}, most) // holds one value for each request being served

@@ -189,7 +189,7 @@ func (h *hub) ended() bool {
 	}
 }
 
-// reader is one reader of the stream. Its numbers are those of the last events sent to it, one for each kind.
+// reader is one reader of the stream. Its numbers are those of the last event of each kind that was sent to it.
 type reader struct {
 	topic                                  *topic // nil if it does not read a symbol
 	book, trades, candles, symbols, health uint64
@@ -239,7 +239,7 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 // appendList appends events with all symbols. Its caller holds mu.
 func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
 	if h.listing == nil || h.symbols.n-h.listedAt > listingAge {
-		h.listedSeq = h.feed.Seq() // before the listing is made: the feed may apply records while it is made
+		h.listedSeq = h.feed.Seq() // read before the listing is made, because the feed may apply records in the meantime
 		h.listing, h.listedAt = appendListing(nil, h.feed), h.symbols.n
 	}
 	r.symbols = h.symbols.n
@@ -276,7 +276,7 @@ func (h *hub) leave(r *reader) {
 	}
 }
 
-// appendNews appends the events that r has not been sent yet. Readers share them, and they do not change. more is
+// appendNews appends the events that were not sent to r yet. Readers share the events, which are immutable. more is
 // closed when there are further events. ended reports that there will be none.
 func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan struct{}, ended bool) {
 	h.mu.Lock()

@@ -132,7 +132,7 @@ func appendInstructions(b []byte, t *exchange.Terms) []byte {
 	return b
 }
 
-// appendChanges appends what amends did to an order as members.
+// appendChanges appends JSON members that describe what amends did to an order.
 func appendChanges(b []byte, c *exchange.Changes) []byte {
 	if c == nil {
 		return b

@@ -9,7 +9,8 @@ import (
 	"outcry/internal/view/market"
 )
 
-// pieceMost is how much is written to a reader at a time. The reader has APIOptions.WriteTimeout to read that much.
+// pieceMost is how many bytes are written to a reader at a time. The reader has APIOptions.WriteTimeout to read that
+// much.
 const pieceMost = 32 << 10
 
 // stream sends events until the reader disconnects or the feed ends.
@@ -56,7 +57,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	// Events are written to the socket unchanged, without chunks: one write for all that are new.
+	// Events are written to the socket unchanged, without chunked encoding: one write for all new events.
 	header.Set("Transfer-Encoding", "identity")
 	out := sender{w: w, control: http.NewResponseController(w), timeout: a.options.WriteTimeout, ended: h.feed.Ended()}
 	// Lift the server's time limits, which are meant for requests that end.

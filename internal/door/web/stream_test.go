@@ -305,7 +305,7 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestASlowReaderHasTimeForEachPiece sends more than a slow reader can take before a single deadline.
+// TestASlowReaderHasTimeForEachPiece sends more than a slow reader can read before a single deadline.
 func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	m := markettest.NewRandomMarket(1, 10)
@@ -429,7 +429,7 @@ func (r *rounds) requireAllKnown(events ...[]byte) {
 }
 
 // TestALateReaderMissesNoChangeOfASymbol asks the hub for new events only after many updates of many symbols: fewer
-// or more updates than are kept.
+// updates than the hub keeps, or more.
 func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	for _, late := range []int{symbolsBacklog - 3, 3 * symbolsBacklog} {
 		r := newRounds(t)
@@ -475,7 +475,7 @@ func TestReadersShareAListing(t *testing.T) {
 	r.requireAllKnown(first...)
 }
 
-// decodedSymbols returns the symbols of all symbols events, in their order.
+// decodedSymbols returns the symbols of all events named symbols, in their order.
 func decodedSymbols(t *testing.T, events []byte) (all []summary) {
 	t.Helper()
 	for part := range strings.SplitSeq(string(events), "\n\n") {

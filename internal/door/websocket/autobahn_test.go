@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// notForUs are the cases of the suite that need what the server does not offer: binary messages (1.2 and parts of
-// 9, closed with 1003), and messages of more than 64 KiB (9, closed with 1009). The script omits the cases of
+// notForUs are the cases of the suite that need features that the server does not have: binary messages (1.2 and parts
+// of 9, closed with 1003), and messages of more than 64 KiB (9, closed with 1009). The script omits the cases of
 // compression.
 var notForUs = []string{"1.2.*", "9.1.2", "9.1.3", "9.1.4", "9.1.5", "9.1.6", "9.2.*", "9.3.*", "9.4.*", "9.5.*",
 	"9.6.*", "9.8.*"}

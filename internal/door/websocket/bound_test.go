@@ -163,7 +163,7 @@ func TestASlotBeginsNothingBehindACut(t *testing.T) {
 		"aborted":  (*Conn).Abort,
 		"closed":   func(c *Conn) { c.Close(CodeNormal, "") },
 	} {
-		c := newConn(NewServer(Options{}), "") // it has no network connection, so nothing is sent
+		c := newConn(NewServer(Options{}), "") // c has no network connection, so nothing is sent
 		var p Progress
 		require.True(t, c.Push(NewFrame(nil), nil, 0))
 		require.True(t, c.Advance(&p, 1))

@@ -132,7 +132,7 @@ func (c *Conn) setDeadline() {
 		_ = c.conn.SetReadDeadline(c.closeBy)
 	case c.ending:
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
-	case c.draining && c.reading && !c.graced: // the grace begins when the handler reads, however long it worked
+	case c.draining && c.reading && !c.graced: // the grace period begins only when the handler reads
 		c.graced = true
 		_ = c.conn.SetReadDeadline(time.Now().Add(drainGrace))
 	}

@@ -28,8 +28,8 @@ const (
 const (
 	// MessageBytesMax is the maximum size of a client's message, the sum of its fragments.
 	MessageBytesMax = 64 << 10
-	// WaitingBytesMax bounds what waits to be sent, in addition to the kernel's buffer: an answer waits for room, and
-	// an event for which there is no room cuts the connection. Each waiting frame counts as its bytes plus
+	// WaitingBytesMax bounds the bytes that wait to be sent, in addition to the kernel's buffer: an answer waits for
+	// room, and an event for which there is no room cuts the connection. Each waiting frame counts as its bytes plus
 	// FrameCostBytes. The newest pong and the close, together at most 127 bytes, may wait in addition.
 	WaitingBytesMax = 1 << 20
 	// FrameCostBytes is the cost of a waiting frame in addition to its bytes: its place in the queue, and the
@@ -72,7 +72,7 @@ type Conn struct {
 	moved    sync.Cond        // signaled when bytes were written or the state has changed
 	queue    queue.Queue[item]
 	pong     Frame  // pong for the newest ping that is not answered; the zero Frame if all are
-	waiting  int    // cost of pong, of the frames in queue, and of those that are being written
+	waiting  int    // total cost of pong, of the frames in queue, and of those being written
 	taken    uint64 // bytes that the kernel has accepted
 	pingDue  bool
 	writing  bool // a writer runs
@@ -191,7 +191,7 @@ func (c *Conn) push(i item) {
 	c.waiting += i.frame.cost()
 }
 
-// setPong sets the pong that is sent before the queue, and replaces one that is not sent yet: only the newest ping must
+// setPong sets the pong to be sent before the queue, and replaces one that was not sent yet: only the newest ping must
 // be answered (RFC 6455, section 5.5.3). The zero Frame removes it. Its caller holds mu.
 func (c *Conn) setPong(f Frame) {
 	c.waiting += f.cost() - c.pong.cost()
@@ -207,14 +207,14 @@ func (c *Conn) drop() {
 	c.pingDue, c.dropped = false, true
 }
 
-// Waiting returns the cost of all that waits to be sent, as WaitingBytesMax counts it.
+// Waiting returns the cost of all pending output, counted as for WaitingBytesMax.
 func (c *Conn) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
 }
 
-// Flush starts to send what is queued, and does not wait for the end.
+// Flush starts to send the queue, and does not wait until it is sent.
 func (c *Conn) Flush() {
 	c.mu.Lock()
 	c.flush()

@@ -201,7 +201,7 @@ func (c *client) try() (op byte, payload []byte, err error) {
 	return first[0] & 0xf, payload, err
 }
 
-// want reads a text message and compares it. It answers pings on the way.
+// want reads a text message and compares it. It answers pings that arrive before it.
 func (c *client) want(text string) {
 	c.t.Helper()
 	require.Equal(c.t, text, c.message())

@@ -211,8 +211,8 @@ func TestAHandlerIsToldWhenItsConnectionIsClosed(t *testing.T) {
 	c.wantClose(4000)
 }
 
-// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame: its handler is called, so that it can release what
-// open reserved.
+// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame: its handler is called nevertheless, so that it can
+// release what open reserved.
 func TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame(t *testing.T) {
 	served := make(chan error, 1)
 	h := serving(t, Options{}, readOn)

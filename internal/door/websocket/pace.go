@@ -16,8 +16,8 @@ const (
 	pacedAtOnce = 32 << 10
 )
 
-// pacer lets connections write market data in turns: immediately while there are few connections, otherwise less
-// often and in larger pieces.
+// pacer lets connections write market data in turns: immediately if there are few connections, otherwise less often
+// and in larger pieces.
 type pacer struct {
 	rate float64 // writes a second
 
@@ -31,8 +31,8 @@ type pacer struct {
 func newPacer() *pacer { return &pacer{rate: pacedWritesMax * float64(runtime.GOMAXPROCS(0))} }
 
 // FlushSoon is like Flush, for events that many readers get. It sends the queue within a time that grows with the
-// number of readers: about 200 ms for a thousand on two processors, at once for a few. A connection is not cut for
-// what was queued while it waits for its turn.
+// number of readers: about 200 ms for a thousand on two processors, at once for a few. While a connection waits for
+// its turn, it is not cut for exceeding the queue's limit.
 func (c *Conn) FlushSoon() {
 	c.mu.Lock()
 	waiting, served := c.waiting, c.writing || !c.hasWork()
@@ -73,7 +73,7 @@ func (p *pacer) fill() {
 	p.filled = now
 }
 
-// serve lets the connections write whose turn has come.
+// serve lets the connections whose turn has come write.
 func (p *pacer) serve() {
 	for _, c := range p.next() {
 		c.flushHere()

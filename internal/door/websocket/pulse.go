@@ -22,9 +22,9 @@ func (c *Conn) pingEvery() time.Duration {
 	return every
 }
 
-// beat disconnects the client if it shows no life, else sends the next ping. A client shows no life if no frame has
-// arrived since the last ping although the handler waited for one, or if the client read nothing of what waits for
-// it.
+// beat disconnects the client if it is unresponsive, and otherwise sends the next ping. A client is unresponsive if no
+// frame has arrived since the last ping although the handler waited for one, or if the client read nothing of its
+// pending output.
 func (c *Conn) beat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

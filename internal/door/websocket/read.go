@@ -88,7 +88,7 @@ func (c *Conn) endOf(err error) error {
 }
 
 // step reads to the end of the next frame and reports whether a message is complete and is to be returned. After a
-// passed deadline the next call continues where this one stopped.
+// missed deadline the next call continues where this one stopped.
 func (c *Conn) step() (message bool, err error) {
 	if !c.inFrame {
 		if err := c.readHeader(); err != nil {

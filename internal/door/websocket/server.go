@@ -42,7 +42,7 @@ type Options struct {
 	// PingEvery is the time between pings. A client that is silent from one ping to the next is disconnected.
 	// Default: 20 s.
 	PingEvery time.Duration
-	// CloseTimeout is the time that a client has to read what waits for it and to answer a close. Default: 10 s.
+	// CloseTimeout is the time that a client has to read the pending output and to answer a close. Default: 10 s.
 	CloseTimeout time.Duration
 	// Origins are the origins whose pages may connect in addition to the server's own, exactly as browsers send them.
 	// Default: none.
@@ -155,7 +155,8 @@ func (s *Server) remove(c *Conn) {
 	s.running.Done()
 }
 
-// takeOver takes a request's connection from the HTTP server, and answers that it speaks WebSocket from here on.
+// takeOver takes a request's connection from the HTTP server, and answers that the connection uses WebSocket from now
+// on.
 func takeOver(w http.ResponseWriter, accept string) (conn net.Conn, in *bufio.Reader, err error) {
 	conn, buffers, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -218,7 +219,7 @@ func (s *Server) all() []*Conn {
 	return all
 }
 
-// End closes all present connections. Each sends what is queued before the close.
+// End closes all current connections. Each sends its queue before the close.
 func (s *Server) End(code int, reason string) {
 	for _, c := range s.all() {
 		c.Close(code, reason)

@@ -28,7 +28,8 @@ func (c *Conn) Advance(p *Progress, n uint64) bool {
 }
 
 // Slot is an entry in a connection's queue that makes its frames only when its turn comes. It is in the queue at most
-// once, however often it is set. A slow reader therefore gets the newest state only, or several changes merged in one.
+// once, no matter how often it is set. A slow reader therefore gets the newest state only, or several changes merged
+// in one.
 type Slot struct {
 	conn   *Conn
 	next   func() (Frame, bool)

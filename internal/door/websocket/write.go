@@ -17,7 +17,7 @@ type batch struct {
 	items  []item
 	size   int    // bytes of the frames in items
 	cost   int    // part of Conn.waiting: frames in items, and the answer that the batch begins with
-	at     int    // index in items of the first one that is not gathered yet
+	at     int    // index of the first item that is not gathered yet
 	held   Frame  // next frame, for which buffer had no room; the zero Frame if there was room
 	buffer []byte // frames that are written together; it never grows
 	rest   []byte // bytes of the current piece that are not written yet
@@ -26,7 +26,8 @@ type batch struct {
 
 var batches = sync.Pool{New: func() any { return &batch{buffer: make([]byte, 0, writeBytesMax)} }}
 
-// begins reports whether the caller, who holds mu, must write: there is something to write, and no other writer runs.
+// begins reports whether the caller, which holds mu, must write: there is something to write, and no other writer is
+// running.
 func (c *Conn) begins() bool {
 	if c.writing || c.dead || c.conn == nil || !c.hasWork() {
 		return false
@@ -45,8 +46,8 @@ func (c *Conn) flush() {
 	}
 }
 
-// flushHere is like Flush, but writes as much as the client has room for before it returns. With many connections, a
-// goroutine for each would cost more than the write. The caller must not hold a lock that a slot waits for.
+// flushHere is like Flush, but before it returns it writes as much as the client has room for. With many connections,
+// a goroutine for each would cost more than the write. The caller must not hold a lock that a slot waits for.
 func (c *Conn) flushHere() {
 	c.mu.Lock()
 	begins := c.begins()

@@ -1,5 +1,5 @@
-// Package idmap maps ids to values, for any number of goroutines. It is fast for ids that
-// mostly rise by one, as those that an exchange gives out.
+// Package idmap maps ids to values, for any number of goroutines. It is fast for ids that mostly rise by one, as those
+// of an exchange do.
 //
 //	id ──▶ page of its number (id / 1,024) ──▶ cell: the value, 0, or moved
 //	       in a ring of the latest pages           │
@@ -36,14 +36,12 @@ const (
 // Besides 0 it is the only value that a Map cannot hold.
 const moved = 1<<64 - 1
 
-// Map maps ids to values. Ids may be added in any order, but each id only once, ever.
-// The more of them rise by one, the less memory and time a Map needs. The zero Map is empty.
-// Its methods may be called from any goroutine. Calls for the same id must not be
-// concurrent, except Find.
+// Map maps ids to values. Ids may be added in any order, but each id only once, ever. The more consecutive the ids
+// are, the less memory and time a Map needs. The zero Map is empty. Its methods may be called from any goroutine.
+// Calls for the same id must not be concurrent, except Find.
 //
-// Invariants: a value is in the page of its id or else in the table; a cell that is
-// moved stays so; a page that was given up is not made again, and no page with a
-// number of next or above exists yet.
+// Invariants: a value is in the page of its id or else in the table; a moved cell stays moved; a page that was given
+// up is never created again; no page with a number of next or above exists yet.
 type Map struct {
 	ring atomic.Pointer[ring]
 	old  table
@@ -155,9 +153,8 @@ func (m *Map) newPage(id uint64) *page {
 	return p
 }
 
-// vacate returns the place in the ring for a new page. If a sparse page is there, its values
-// move to the table; otherwise the ring grows, up to its limit.
-// Callers hold mu.
+// vacate returns the place in the ring for a new page. If a sparse page occupies the place, its values move to the
+// table; otherwise the ring grows, up to its limit. Callers hold mu.
 func (m *Map) vacate(number uint64) *atomic.Pointer[page] {
 	if m.ring.Load() == nil {
 		m.ring.Store(newRing(ringMin))
@@ -183,8 +180,8 @@ func (m *Map) vacate(number uint64) *atomic.Pointer[page] {
 	}
 }
 
-// sweep gives up sparse pages that are no longer among the latest ringMin, so that a
-// ring that has grown empties again. Callers hold mu.
+// sweep gives up sparse pages that are no longer among the latest ringMin, so that a ring that has grown becomes empty
+// again. Callers hold mu.
 func (m *Map) sweep() {
 	r := m.ring.Load()
 	for range sweepLen {

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// Bounds of what is read from files at a time, and of what is kept of it.
+// Bounds of one read from the files, and of the records kept in memory afterwards.
 const (
 	blockRecords = 64
 	blockBytes   = 1 << 20 // a block ends after the record that exceeds it
@@ -21,7 +21,7 @@ type Records interface {
 	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
 	// record is not synced yet.
 	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close releases what was not read.
+	// Close releases the records that were not read.
 	Close()
 }
 
@@ -66,7 +66,7 @@ func (b *block[E]) fill(o *Options[E], decode func([]byte, *E) error, from Recor
 	}
 }
 
-// files has the blocks that were read from files lately, so that followers at about the same place decode them once.
+// files has the blocks that were recently read from files, so that followers at about the same place decode them once.
 type files[E any] struct {
 	options *Options[E]
 	mu      sync.Mutex
@@ -78,8 +78,8 @@ type files[E any] struct {
 	read    uint64 // number of records that were read, for tests
 }
 
-// take returns the block that has record seq. If no follower has read it lately, it is read with own, up to record
-// last. It is nil if the record is not synced. The caller gives it back.
+// take returns the block that contains record seq. If no follower has read it recently, take reads it with own, up to
+// record last. The block is nil if the record is not synced. The caller must give it back.
 func (s *files[E]) take(own *journal.Reader, seq, last uint64) *block[E] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *files[E]) take(own *journal.Reader, seq, last uint64) *block[E] {
 		b = new(block[E])
 	}
 	b.first = seq
-	own.Skip(seq) // it is there already, unless the last block was read by another follower and only partly passed on
+	own.Skip(seq) // has no effect unless another follower read the last block and this one passed on only part of it
 	b.fill(s.options, s.decode, own, last)
 	s.read += uint64(len(b.values))
 	if len(b.values) == 0 && b.err == nil {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// chunkRecords and chunkWork bound what a follower does at a time: a chunk needs some tens or hundreds of
-	// microseconds, in which callers of the follower wait and other goroutines may need the processor. One record may
+	// chunkRecords and chunkWork bound a chunk, which a follower processes at a time: a chunk needs tens or hundreds of
+	// microseconds, during which callers of the follower wait and other goroutines may need the processor. One record may
 	// exceed chunkWork.
 	chunkRecords = 256
 	chunkWork    = 4096
 )
 
-// FollowOptions say what a follower sees, and what the journal keeps for it.
+// FollowOptions configure which records a follower sees, and which the journal keeps for it.
 type FollowOptions struct {
 	// After is the last record that the follower has already.
 	After uint64
@@ -39,7 +39,7 @@ type Follower[E any] struct {
 	limit   func() uint64
 	next    uint64 // record to pass on next
 
-	reader  *journal.Reader // its position is what the journal keeps; nil for a follower of Records
+	reader  *journal.Reader // the journal keeps the segments from its position on; nil for a follower of Records
 	records Records         // nil for a follower of a trail
 	decode  func(record []byte, into *E) error
 
@@ -95,7 +95,7 @@ func Stack(err error) string {
 	return ""
 }
 
-// Loop is what Run calls, on its own goroutine.
+// Loop has the functions that Run calls, on its own goroutine.
 type Loop struct {
 	// Chunk calls the follower's Chunk, mostly with a lock.
 	Chunk func() error
@@ -188,7 +188,7 @@ func (f *Follower[E]) Next(ctx context.Context) (seq uint64, value *E, err error
 		if seq, value, ok, err := f.TryNext(); ok || err != nil {
 			return seq, value, err
 		}
-		select { // it is synced, but must not be seen yet, was not put yet, or its file cannot be opened now
+		select { // the record is synced, but must not be seen yet, was not put yet, or its file cannot be opened now
 		case <-time.After(pollTime):
 		case <-ctx.Done():
 			return 0, nil, ctx.Err()
@@ -196,7 +196,7 @@ func (f *Follower[E]) Next(ctx context.Context) (seq uint64, value *E, err error
 	}
 }
 
-// Close releases what was not passed on. The follower must not be used afterwards.
+// Close releases the records that were not passed on. The follower must not be used afterwards.
 func (f *Follower[E]) Close() {
 	f.release()
 	if f.trail == nil {
@@ -306,7 +306,7 @@ func (f *Follower[E]) leaveFiles() {
 	}
 }
 
-// release gives back what was fetched.
+// release unpins the page or block of the last fetch.
 func (f *Follower[E]) release() {
 	if f.trail == nil {
 		return

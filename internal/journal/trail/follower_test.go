@@ -22,7 +22,7 @@ type item struct {
 	memory *uint64
 }
 
-// itemMemory has the memory of recycled items, so that it is soon used again.
+// itemMemory pools the memory of recycled items, so that it is soon reused.
 var itemMemory = sync.Pool{New: func() any { return new(uint64) }}
 
 func newItem(n uint64) item {
@@ -47,7 +47,7 @@ func (i *item) number() uint64 {
 	return i.n
 }
 
-// recordOf returns a record of some dozen bytes with a number, and numberIn what it has.
+// recordOf returns a short record that contains a number; numberIn returns that number.
 func recordOf(n uint64) []byte { return binary.LittleEndian.AppendUint64(make([]byte, 32), n) }
 
 func numberIn(record []byte) uint64 { return binary.LittleEndian.Uint64(record[32:]) }
@@ -63,7 +63,7 @@ func decodeItem(record []byte, into *item) error {
 	return nil
 }
 
-// itemOptions are those of a trail of items, whose ring has some pages.
+// itemOptions are the options of a trail of items whose ring has the given number of pages.
 func itemOptions(pages int) Options[item] {
 	return Options[item]{Decode: func() func([]byte, *item) error { return decodeItem },
 		Extra: func(i *item) int { return int(i.n%2) * 100 }, Work: func(*item) int { return 1 },
@@ -99,7 +99,7 @@ func appendItems(t *testing.T, j *journal.Journal, first, last uint64, trails ..
 	require.NoError(t, j.Wait(t.Context(), j.Appended()))
 }
 
-// follow returns a follower of all that the journal has.
+// follow returns a follower of all records of the journal.
 func follow(t *testing.T, all *Trail[item], o FollowOptions) *Follower[item] {
 	t.Helper()
 	o.HoldMax = math.MaxUint64
@@ -176,8 +176,9 @@ func TestFilesAreReadOnceForAll(t *testing.T) {
 	require.Empty(t, all.files.blocks, "their memory is not kept")
 }
 
-// TestALimitInsideABlockOfAnother: a follower that may see only a part of a block that another has read continues after
-// that part, also once the block is no longer kept, and the journal keeps what it has not passed on.
+// TestALimitInsideABlockOfAnother: a follower that may see only a part of a block that another has read continues
+// after that part, even once the block is no longer in memory; the journal keeps the records that it has not passed
+// on.
 func TestALimitInsideABlockOfAnother(t *testing.T) {
 	const records = 3 * blocksMax * blockRecords
 	j := openJournal(t)
@@ -198,7 +199,7 @@ func TestALimitInsideABlockOfAnother(t *testing.T) {
 	take(t, limited, 11, records)
 }
 
-// TestTheJournalKeepsWhatAFollowerNeeds: also if the follower has so far used only the ring.
+// TestTheJournalKeepsWhatAFollowerNeeds: even if the follower has used only the ring so far.
 func TestTheJournalKeepsWhatAFollowerNeeds(t *testing.T) {
 	j := openJournal(t)
 	all := New(j, itemOptions(100))
@@ -215,7 +216,8 @@ func TestTheJournalKeepsWhatAFollowerNeeds(t *testing.T) {
 	f.Close()
 }
 
-// TestNothingIsPassedOnBeforeItMayBeSeen: a record on the trail that is not synced, or above the limit, is not.
+// TestNothingIsPassedOnBeforeItMayBeSeen: a record on the trail is not passed on if it is not synced, or above the
+// limit.
 func TestNothingIsPassedOnBeforeItMayBeSeen(t *testing.T) {
 	synced := make(chan struct{})
 	j, err := journal.Open(t.TempDir(),
@@ -251,7 +253,8 @@ func TestNothingIsPassedOnBeforeItMayBeSeen(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// TestPositionOfAFollower: it is that of the last chunk, and nothing is left to pass on after the end.
+// TestPositionOfAFollower: the position is the end of the last chunk; after the follower's end, nothing is left to
+// pass on.
 func TestPositionOfAFollower(t *testing.T) {
 	j := openJournal(t)
 	all := New(j, itemOptions(100))
@@ -270,7 +273,7 @@ func TestPositionOfAFollower(t *testing.T) {
 	f.Close()
 }
 
-// TestARecordThatWasRefusedIsNotPassedOn: once the trail is abandoned, followers read what the journal has instead.
+// TestARecordThatWasRefusedIsNotPassedOn: once the trail is abandoned, followers read the journal's records instead.
 func TestARecordThatWasRefusedIsNotPassedOn(t *testing.T) {
 	j := openJournal(t)
 	all := New(j, itemOptions(100))
@@ -303,7 +306,8 @@ func TestARecordThatCannotBeDecodedIsNotPut(t *testing.T) {
 	take(t, f, 1, 1)
 }
 
-// TestEachFollowerEndsAtARecordThatCannotBeDecoded: it gets all records before it, and then the error, again and again.
+// TestEachFollowerEndsAtARecordThatCannotBeDecoded: the follower gets all records before that one, and then the same
+// error on every call.
 func TestEachFollowerEndsAtARecordThatCannotBeDecoded(t *testing.T) {
 	j := openJournal(t)
 	appendItems(t, j, 1, 300)
@@ -330,7 +334,7 @@ func TestEachFollowerEndsAtARecordThatCannotBeDecoded(t *testing.T) {
 	}
 }
 
-// TestAChunkIsBounded: by its number of records, and by its work, which one record may exceed.
+// TestAChunkIsBounded: a chunk is bounded by its number of records, and by its work, which a single record may exceed.
 func TestAChunkIsBounded(t *testing.T) {
 	j := openJournal(t)
 	o := itemOptions(100)
@@ -360,7 +364,7 @@ func TestAChunkIsBounded(t *testing.T) {
 	require.Greater(t, most, chunkWork, "one record more than fits")
 }
 
-// TestAFollowerThatFailsEndsAlone: its error or panic is that of its Run, and other followers get all records.
+// TestAFollowerThatFailsEndsAlone: only its own Run ends with its error or panic, and other followers get all records.
 func TestAFollowerThatFailsEndsAlone(t *testing.T) {
 	j := openJournal(t)
 	all := New(j, itemOptions(100))
@@ -505,7 +509,7 @@ func TestEachFollowerGetsEachRecordOnce(t *testing.T) {
 				}
 			}
 		})
-		running.Go(func() { // one that reads one by one, and comes and goes
+		running.Go(func() { // a follower that reads one record at a time, and is closed and reopened repeatedly
 			r := rand.New(rand.NewPCG(seed, 2))
 			for ctx.Err() == nil {
 				after := j.Synced()
@@ -568,8 +572,8 @@ func TestAPageThatIsReadIsNotUsedAgain(t *testing.T) {
 	require.Same(t, written, all.pages[0].Load(), "nobody reads or writes it, so its memory is used again")
 }
 
-// TestALatePutChangesNoOtherRecord: a goroutine is held up between the append of its record and its Put. Meanwhile
-// later records have taken the page's place.
+// TestALatePutChangesNoOtherRecord: a goroutine is delayed between the append of its record and its Put, and later
+// records take the page's place in the meantime.
 func TestALatePutChangesNoOtherRecord(t *testing.T) {
 	j := openJournal(t)
 	all := New(j, itemOptions(1))

@@ -12,8 +12,8 @@ const (
 	// StepTime is how often a follower looks for records without waiting callers or listeners.
 	StepTime = 50 * time.Millisecond
 
-	// gatherTime is how long records gather if there are listeners and no waiting callers: each look costs some
-	// microseconds, and listeners send in one piece what it finds. The first record after a pause is not delayed.
+	// gatherTime is how long records gather if there are listeners and no waiting callers: each look costs a few
+	// microseconds, and listeners send everything it finds in one piece. The first record after a pause is not delayed.
 	gatherTime = 2 * time.Millisecond
 
 	// pollTime is how often a follower looks if a caller waits and no sync can wake the follower, because synced
@@ -52,8 +52,8 @@ func (p *Pace) Hurry() {
 	}
 }
 
-// Sleep returns true when it is time to look for records after seq, or false once ctx has ended. listened reports
-// whether there are listeners, which need all records soon.
+// Sleep returns true when it is time to look for records after seq, or false once ctx has ended. listened means that
+// there are listeners, which need all records soon.
 func (p *Pace) Sleep(ctx context.Context, seq uint64, listened bool) bool {
 	moved := seq != p.seq
 	vain := p.woken && !moved // the journal has synced more records, but they may not be visible yet

@@ -6,16 +6,16 @@
 //	                                           │
 //	journal's files ── read and decoded once ──┘    only for a follower that is further back than the ring
 //
-// The goroutine that appends a record to the journal puts its value on the Trail. A follower gets the values of the
-// ring, and nothing is read or decoded again. A follower further back than the ring reads the journal's files, in
+// The goroutine that appends a record to the journal puts its value on the Trail. A follower gets the values from the
+// ring without reading or decoding anything again. A follower further back than the ring reads the journal's files, in
 // blocks that are decoded once for all followers at the same place.
 //
 // A follower sees a record only once the journal has synced it, or later if its Limit says so. The ring makes nobody
 // wait: if it is full, the oldest records leave it. The journal keeps the segments that a follower still needs,
 // whether it uses the ring or not.
 //
-// The files, each of which calls those below it: follower.go passes records to one follower, at the times that
-// pace.go decides; trail.go has the ring, and block.go what was read from files; waits.go has those who wait for a
+// The files, each of which calls those below it: follower.go passes records to one follower, at the times that pace.go
+// decides; trail.go has the ring, and block.go what was read from files; waits.go has the callers that wait for a
 // follower.
 package trail
 
@@ -31,21 +31,22 @@ import (
 // Bounds of the ring.
 const (
 	ringPages = 1 << 8   // pages of pageRecords
-	ringBytes = 16 << 20 // what the values refer to; Recycle may keep some of it beyond that
+	ringBytes = 16 << 20 // bytes that the values refer to; Recycle may keep some of that memory in addition
 
-	// wakePages is after how many pages followers are woken, so that under load they find records in the processor's
-	// cache and never fall out of the ring.
+	// wakePages is the number of new pages after which followers are woken, so that under load they find records in the
+	// processor's cache and never fall out of the ring.
 	wakePages = 8
 )
 
-// Options say how a Trail treats values of type E. A value is copied by assignment; its copies share what it refers to.
+// Options tell a Trail how to handle values of type E. A value is copied by assignment; its copies share what it
+// refers to.
 type Options[E any] struct {
 	// Decode returns a function that makes a value, which is zero or recycled, from a record. Each function is called by
 	// one goroutine at a time.
 	Decode func() func(record []byte, into *E) error
 	// Extra returns the memory that a value refers to, in bytes; most values refer to none.
 	Extra func(*E) int
-	// Work returns what a follower does for a value, at least 1.
+	// Work returns how much work a value is for a follower, at least 1.
 	Work func(*E) int
 	// Recycle is called when no follower reads the value any more, before its memory is used again.
 	Recycle func(*E)
@@ -57,8 +58,8 @@ type Options[E any] struct {
 //
 // The ring consists of pages. The goroutine that has appended a record writes the value into its slot without a lock,
 // since no other one has that record's number. A follower reads the slots up to the last synced record. A page is
-// used again once all its slots are written and no follower may read it; otherwise a new one takes its place, and those
-// who write or read the old one are not disturbed.
+// reused once all its slots are written and no follower may read it; otherwise a new one takes its place, and
+// goroutines that write or read the old one are not disturbed.
 type Trail[E any] struct {
 	options Options[E]
 	journal *journal.Journal
@@ -66,7 +67,7 @@ type Trail[E any] struct {
 	first   uint64                             // first record that is put; older ones are only in files
 	pages   []atomic.Pointer[page[E]]          // page n is at n % len(pages)
 	floor   atomic.Uint64                      // older pages have left the ring
-	bytes   atomic.Int64                       // what the values of all pages refer to
+	bytes   atomic.Int64                       // number of bytes that the values of all pages refer to
 
 	mu        sync.Mutex // held while a page is replaced; guards the fields below
 	newest    uint64     // number of the newest page
@@ -81,7 +82,7 @@ const pageRecords = 64
 // page has records n × pageRecords to (n+1) × pageRecords - 1.
 type page[E any] struct {
 	n     atomic.Uint64
-	extra atomic.Int64 // what the values refer to, in bytes
+	extra atomic.Int64 // number of bytes that the values refer to
 	slots [pageRecords]slot[E]
 }
 
@@ -93,8 +94,8 @@ type slot[E any] struct {
 
 // Place is the place of a record on the trail, for the goroutine that has appended the record. It is used once.
 type Place[E any] struct {
-	// Value is to be set: it is zero or recycled. It is nil if the record has left the ring already; nothing more is to
-	// be done then.
+	// The caller must set Value, which is zero or recycled. If it is nil, the record has already left the ring, and
+	// nothing is left to do.
 	Value *E
 	trail *Trail[E]
 	page  *page[E]
@@ -112,8 +113,8 @@ func New[E any](j *journal.Journal, o Options[E]) *Trail[E] {
 	return t
 }
 
-// Place returns the place of record seq, which the journal has accepted. Each record that is appended must be put, in
-// any order: the caller sets the Value and then calls Put.
+// Place returns the place of record seq, which the journal has accepted. Each appended record must be put, in any
+// order: the caller sets the Value and then calls Put.
 func (t *Trail[E]) Place(seq uint64) Place[E] {
 	p := t.page(seq)
 	if p == nil {
@@ -140,8 +141,8 @@ func (w Place[E]) Put() {
 	}
 }
 
-// PutRecord puts a record on the trail of a machine that has not its value. It is called before the record is appended
-// to the journal. One goroutine calls it. The error is that of Options.Decode.
+// PutRecord puts a record on the trail of a machine that does not have its value. It must be called before the record
+// is appended to the journal, by one goroutine at a time. The error is that of Options.Decode.
 func (t *Trail[E]) PutRecord(seq uint64, record []byte) error {
 	if t.decode == nil {
 		t.decode = t.options.Decode()
@@ -193,8 +194,8 @@ func (t *Trail[E]) turn(n uint64) *page[E] {
 // noPage is the number of a page that has left the ring.
 const noPage = ^uint64(0)
 
-// empty returns an empty page: old if nobody can write or read it any more, otherwise a new one. The floor is above old
-// already. Its caller holds mu.
+// empty returns an empty page: old if no goroutine can write or read it any more, otherwise a new one. The floor is
+// above old already. Its caller holds mu.
 func (t *Trail[E]) empty(old *page[E]) *page[E] {
 	if old == nil {
 		return new(page[E])
@@ -206,7 +207,7 @@ func (t *Trail[E]) empty(old *page[E]) *page[E] {
 			return new(page[E]) // its record was not put yet, or was never to be
 		}
 	}
-	for _, f := range t.followers { // a follower sets pin first, and then looks whether the page has its number
+	for _, f := range t.followers { // a follower first sets pin, and then checks that the page has the expected number
 		if f.pin.Load() == n+1 {
 			return new(page[E])
 		}
@@ -232,8 +233,8 @@ func (t *Trail[E]) shrink() {
 	}
 }
 
-// Abandon empties the ring for ever: followers read the journal's files from now on. It is called before a record is
-// appended to the journal whose number another record has on the trail.
+// Abandon empties the ring permanently: from now on, followers read the journal's files. It must be called before the
+// journal reuses the number of a record that is already on the trail.
 func (t *Trail[E]) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,8 +247,8 @@ func (t *Trail[E]) Abandon() {
 	}
 }
 
-// recent returns the page of record seq, pinned for f, and how many of its records from seq to last are there without
-// a gap. gone means that the page has left the ring.
+// recent returns the page of record seq, pinned for f, and how many of its records, from seq to last, are present
+// without a gap. gone means that the page has left the ring.
 func (t *Trail[E]) recent(f *Follower[E], seq, last uint64) (p *page[E], n int, gone bool) {
 	if seq < t.first {
 		return nil, 0, true
@@ -260,7 +261,7 @@ func (t *Trail[E]) recent(f *Follower[E], seq, last uint64) (p *page[E], n int, 
 	}
 	for at := int(seq % pageRecords); at+n < pageRecords && seq+uint64(n) <= last; n++ {
 		if p.slots[at+n].seq.Load() != seq+uint64(n) {
-			break // it is synced, but not put yet
+			break // the record is synced, but not put yet
 		}
 	}
 	return p, n, false

@@ -238,7 +238,7 @@ func TestShareIsOfTheSameRound(t *testing.T) {
 	require.Equal(t, load.Spread{}, rows[1].OfEcho)
 }
 
-// behind is a server that works for half a second more after its last reply.
+// behind is a server that continues working for half a second after its last reply.
 type behind struct {
 	steady
 	worked bool

@@ -19,7 +19,7 @@ func trailers(status string) []byte {
 	return b.Bytes()
 }
 
-// called returns what a server sends for a call that ends with the given status.
+// called returns the bytes that a server sends for a call that ends with the given status.
 func called(stream uint32, status string) []byte {
 	b := h2Frame(nil, h2Headers, h2EndHeaders, stream, []byte("\x88"))
 	b = h2Frame(b, h2Data, 0, stream, []byte("\x00\x00\x00\x00\x02\x0a\x00"))

@@ -4,5 +4,5 @@ package anchors
 
 import "io"
 
-// WarnOfMemory does nothing: only on Linux a file system says that it is in memory.
+// WarnOfMemory does nothing: only on Linux does a file system report that it is in memory.
 func WarnOfMemory(string, io.Writer) {}

@@ -293,7 +293,7 @@ func memoryOverTime(d *Data, p *plot.Plot) ([]item, error) {
 	})
 }
 
-// overTime draws figures of a soak, or nothing if there was no soak.
+// overTime draws figures of a soak over time, or nothing if there was no soak.
 func (s *Soak) overTime(names []string, figures func(Sample) []float64) (items []item, err error) {
 	if s == nil {
 		return nil, nil

@@ -180,7 +180,7 @@ func (d *Data) WriteCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(lines)
 }
 
-// rounded rounds a JSON number to seven digits unless it is whole.
+// rounded rounds a JSON number to seven digits unless it is an integer.
 func rounded(text string) string {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !strings.ContainsAny(text, ".e") {

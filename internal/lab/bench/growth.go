@@ -129,7 +129,7 @@ func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	}
 	answers := g.run.Answers()
 	have, err := audit.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
-	if err == nil && have.Orders < answers.Accepted { // there may be more: orders whose answers a kill has lost
+	if err == nil && have.Orders < answers.Accepted { // there may be more orders: those whose answers were lost by a kill
 		err = fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, answers.Accepted)
 	}
 	m.DatabaseBytes = have.Bytes

@@ -125,8 +125,8 @@ func (p Plan) Order() (jobs []Job) {
 	return jobs
 }
 
-// Run makes all measurements, adds each to d and prints a line for it to out. Data of the runs goes into
-// dir and is removed. Run stops at an error; d then has what was measured before.
+// Run makes all measurements, adds each to d and prints a line for it to out. The runs keep their data in dir, and Run
+// removes it. Run stops at an error; d then has the measurements made so far.
 func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, out io.Writer) error {
 	order, begun := p.Order(), time.Now()
 	d.Repetitions = p.Repetitions

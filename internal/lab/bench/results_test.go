@@ -49,7 +49,7 @@ func guardSection(r *guard.Report) string {
 		r.Duration, r.Machine, r.Began.Format("2006-01-02"), r.Command, guardTable(r))
 }
 
-// measuredOn says on which machine, when and how often the figures in RESULTS were measured.
+// measuredOn describes on which machine, when and how often the figures in RESULTS were measured.
 func (d *Data) measuredOn() string {
 	var least, most int
 	revisions := map[string]bool{}

@@ -65,8 +65,8 @@ type soaking struct {
 	trade  *scenario.Run
 }
 
-// RunSoak soaks an exchange whose data are in dir. The result says what did not stay flat; the error says
-// which operation failed.
+// RunSoak soaks an exchange whose data is in dir. The result lists the figures that did not stay flat; the error names
+// the operation that failed.
 func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) (*Soak, error) {
 	e, err := harness.StartExchange(ctx, dir, harness.ServerOptions{Program: programs.Server})
 	if err != nil {
@@ -79,7 +79,7 @@ func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) 
 	if err := s.market.Prepare(ctx, s.trade); err != nil {
 		return nil, err
 	}
-	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what the connections reach in the closed model
+	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of the rate that the connections reach in the closed model
 		s.trade.Params.Duration = capacityTime
 		result, err := s.market.Measure(ctx, s.trade)
 		if err = errors.Join(err, s.CatchUp(ctx, catchUpTimeout)); err != nil {
@@ -121,8 +121,8 @@ func (s *soaking) run(ctx context.Context) error {
 	return nil
 }
 
-// sample adds a sample, unless the run has only just begun or the server is gone. A run whose server is gone ends
-// with an error anyway.
+// sample adds a sample, unless the run has only just begun or the server has ended. If the server has ended, the run
+// fails with an error anyway.
 func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	if time.Since(begun) < sampleLeast {
 		return
@@ -147,13 +147,12 @@ const (
 	filesSlack   = 8
 	latencySlack = 2.0
 
-	// In a shorter run the latency depends mostly on what else the machine does.
+	// In a shorter run, the latency depends mostly on the machine's other work.
 	latencySeconds = 120
 )
 
-// judge compares the last third of the samples with the middle third and returns what did not stay flat.
-// The first third is ignored, because caches fill during it. Latency is judged in runs of two minutes or
-// more.
+// judge compares the last third of the samples with the middle third and returns the figures that did not stay flat.
+// The first third is ignored, because caches fill during it. Latency is judged in runs of two minutes or more.
 func (s *Soak) judge() (findings []string) {
 	n := len(s.Samples)
 	if n < 6 {

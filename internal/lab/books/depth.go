@@ -132,7 +132,7 @@ func (d *depth) snapshot(ctx context.Context, address, sym string) (*diffed, err
 // one.
 func (d *depth) apply(ctx context.Context, address string, b *diffed, x *difference) (*diffed, error) {
 	if b == nil || !b.snapshot {
-		return b, nil // the message is of another stream, or came before the answer to SUBSCRIBE
+		return b, nil // the message belongs to another stream, or arrived before the answer to SUBSCRIBE
 	}
 	for !b.follows && x.First > b.Seq+1 { // the snapshot is older than the stream
 		next, err := d.snapshot(ctx, address, strings.TrimSuffix(x.Symbol, quote))

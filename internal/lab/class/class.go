@@ -1,4 +1,4 @@
-// Package class opens the accounts of a class, makes a token for each student, and resets the class's exchange, as
+// Package class opens the accounts of a class, creates a token for each student, and resets the class's exchange, as
 // outcry-lab class does.
 package class
 
@@ -44,7 +44,7 @@ type Holding struct {
 	Shares api.Decimal
 }
 
-// Options say what class New makes, and where.
+// Options describe the class that New creates, and the exchange.
 type Options struct {
 	Students int // 1 to StudentsMax
 	First    int // account of the first student; the others follow
@@ -187,7 +187,7 @@ func (o *Options) make(ctx context.Context, class []auth.Issued, isNew bool) err
 	return nil
 }
 
-// say prints what the class has now. If all is false, some tokens were revoked.
+// say prints what the class has now: its cash, shares and tokens. If all is false, some tokens were revoked.
 func (o *Options) say(all bool) {
 	with := []string{o.Cash.String() + " dollars"}
 	for _, h := range o.Shares {

@@ -26,7 +26,7 @@ const keptMax = 100
 // keptFiles are the files that a new data directory takes over from the old one.
 var keptFiles = []string{auth.TokensFile, auth.KeysFile}
 
-// ResetOptions say which exchange Reset resets, and how it asks for confirmation.
+// ResetOptions name the exchange that Reset resets, and configure how it asks for confirmation.
 type ResetOptions struct {
 	Data   string // data directory; an absolute path
 	Yes    bool   // do not ask
@@ -180,7 +180,7 @@ func (r *reset) makeFresh() error {
 	return durable.Dir(r.fresh)
 }
 
-// giveAs gives a file to the owner of another one, if root runs this program.
+// giveAs changes the owner of a file to that of another file, if this program runs as root.
 func giveAs(other os.FileInfo, path string) error {
 	owner, ok := other.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {

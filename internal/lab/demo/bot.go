@@ -18,8 +18,8 @@ const (
 	noise             // places and cancels a few orders at random near the fair price
 )
 
-// Cash and shares that an account starts with. Makers and takers prefer trades that reduce what they have
-// accumulated, so that neither runs out: a bot without cash could only sell, and one without shares only buy.
+// Cash and shares that an account starts with. Makers and takers prefer trades that reduce their inventory, so that
+// neither runs out: a bot without cash could only sell, and one without shares only buy.
 const (
 	startingCash   = "1000000000"
 	startingShares = "1000000"
@@ -50,7 +50,7 @@ type bot struct {
 	account   string
 	r         *rand.Rand
 	open      []*order        // orders it believes to be open, oldest first
-	inventory exchange.Shares // shares bought less shares sold, as far as it knows
+	inventory exchange.Shares // shares bought minus shares sold, as far as the bot knows
 	asked     []request       // the requests of its unanswered frame
 	nextQuery int
 	unknown   bool // the answer to an order was lost, so the order may be open
@@ -132,7 +132,7 @@ func (b *bot) quote(t *wire.Transactions) int {
 	return placed
 }
 
-// placeTaking cancels what is left of earlier orders and places an order that crosses the fair price.
+// placeTaking cancels the remainders of earlier orders and places an order that crosses the fair price.
 func (b *bot) placeTaking(t *wire.Transactions) int {
 	for _, o := range b.open {
 		b.cancel(t, o)

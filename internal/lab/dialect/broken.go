@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Kind says why a frame got no reply.
+// Kind is the reason why a frame got no reply.
 type Kind int
 
 // The kinds.
@@ -18,7 +18,7 @@ const (
 	NotXML               // the reply is not well-formed, or has a DOCTYPE
 )
 
-// String returns what happened, to complete "the server …".
+// String returns what happened, as the end of a sentence that begins with "the server".
 func (k Kind) String() string {
 	switch k {
 	case TimedOut:

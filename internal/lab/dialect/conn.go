@@ -78,7 +78,7 @@ type Conn struct {
 
 	sent []string // documents sent and not yet answered
 	held []string // documents to send once earlier ones are answered; only if alone or errorEnds
-	raw  []byte   // the beginning of what SendRaw sent; once set, replies are no longer matched to documents
+	raw  []byte   // the first bytes that SendRaw sent; once set, replies are no longer matched to documents
 }
 
 // connect makes the TCP connection and starts its inbox. The error is a *Broken: Refused or TimedOut.

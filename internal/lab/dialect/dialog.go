@@ -63,7 +63,7 @@ func (e *Element) Attr(name string) (value string, ok bool) {
 // group form, and no other case.
 type Form string
 
-// The forms, each with what breaks it. Names are those of the cases of the group form.
+// The forms, each with the violation. Their names are those of the cases of the group form.
 const (
 	LengthLine       Form = "length-line"       // a reply has no well-formed length line
 	Length           Form = "length"            // the length is wrong

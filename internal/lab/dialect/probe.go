@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Known are habits that the teacher's profile declares. A declared habit is not probed, and no
-// remark is made of it. The zero value declares none.
+// Known has the habits that the teacher's profile declares. A declared habit is not probed and not reported as a
+// remark. The zero value declares none.
 type Known struct {
 	Account  string // "id" or "account": the attribute with the account; "auto" or "" is probed
 	Length   string // "lf" or "crlf": the end of a length line; "auto" or "" is probed
@@ -48,7 +48,7 @@ func Probe(ctx context.Context, to *Connector, fresh func() string, known Known)
 	return p.found(), p.remarks, nil
 }
 
-// prober finds out habits, one after another, and speaks in those that it has found.
+// prober detects habits, one after another, and uses those already found in its own requests.
 type prober struct {
 	to      Connector
 	fresh   func() string
@@ -233,7 +233,7 @@ func (p *prober) trade(ctx context.Context, balance, limit string) (seen Remark,
 	return seen, done(replies[0], "created") && done(replies[1], "opened")
 }
 
-// trading returns two documents: one opens an account and makes a symbol, one buys a share of it.
+// trading returns two documents: one opens an account and creates a symbol, the other buys a share of it.
 func (p *prober) trading(balance, limit string) []string {
 	id := p.fresh()
 	sym := strings.Map(func(digit rune) rune { return digit - '0' + 'A' }, id) // letters: every server accepts them

@@ -67,7 +67,7 @@ func TestProbeFindsEachHabitAndTheServerIsThenUnderstood(t *testing.T) {
 	}
 }
 
-// speaks has a conversation with a server in its habits, and requires that there are no other remarks.
+// speaks has a conversation with a server that has the given habits, and requires that there are no other remarks.
 func speaks(t *testing.T, addr string, habits Habits, fresh func() string) {
 	var more noted
 	c := dial(t, addr, Options{Habits: habits, Remark: more.note})

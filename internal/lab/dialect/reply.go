@@ -26,8 +26,8 @@ type Reply struct {
 type reading struct {
 	ctx    context.Context
 	in     *inbox
-	chunk  *[]byte // bytes taken from in and not yet read; what remains belongs to the next reply
-	raw    []byte  // the beginning of what was read
+	chunk  *[]byte // bytes taken from in and not parsed yet; the remainder belongs to the next reply
+	raw    []byte  // the beginning of the bytes that were read
 	faults map[Form]string
 	habits Habits
 }
@@ -79,8 +79,8 @@ func (r *reading) fault(form Form, detail string) {
 	}
 }
 
-// reply reads a reply. The document ends with its root, whatever the length line says; a length that
-// differs is a fault of form. The error is a *Broken.
+// reply reads a reply. The document ends with its root, whatever the length line says; a wrong length is a formal
+// error. The error is a *Broken.
 func (r *reading) reply() (root *Element, declared int64, err error) {
 	defer func() {
 		if err != nil {
@@ -231,8 +231,8 @@ func (r *reading) compareLength(declared, size int64) {
 // the declared length.
 var errNoAside = errors.New("no comment")
 
-// aside reads a comment or processing instruction that begins after n bytes of declared, and returns how many bytes
-// have been read then. If something else comes next, which may be the next reply, it reads nothing.
+// aside reads a comment or processing instruction that begins after n of the declared bytes, and returns how many
+// bytes have been read after it. If something else comes next, which may be the next reply, it reads nothing.
 func (r *reading) aside(n, declared int64) (int64, error) {
 	if len(*r.chunk) == 1 {
 		ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)

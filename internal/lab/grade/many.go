@@ -32,7 +32,7 @@ const (
 	noteMax      = 1000 // bytes
 )
 
-// ManyOptions say which servers Many grades, and how.
+// ManyOptions specify which servers Many grades, and how.
 type ManyOptions struct {
 	Dir    string         // folder whose subfolders with a grade.sh are graded
 	CSV    string         // file of the results; folders that it already contains are skipped
@@ -52,10 +52,10 @@ type Summary struct {
 }
 
 // Many grades the servers of all subfolders of a folder, one after another, and writes each result before it begins
-// the next. Called again with the same file, it continues with the folders that are missing there. A server that
-// never accepts a connection gets score 0 and a note. The error names a folder or file that cannot be used, says
-// that processes of a server do not end, wraps target.ErrNotTried, or says that ctx ended. If it wraps ErrNotTried
-// or ctx ended, the folder being graded gets no rows. The file is complete at any moment.
+// the next. Called again with the same file, it continues with the folders that are missing there. A server that never
+// accepts a connection gets score 0 and a note. The error names a folder or file that cannot be used, says that
+// processes of a server do not end, wraps target.ErrNotTried, or says that ctx ended. If it wraps ErrNotTried or ctx
+// ended, the folder being graded gets no rows. The file is always complete.
 func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	folders, without, err := foldersOf(o.Dir)
 	s.Without = without

@@ -34,7 +34,7 @@ type CaseProfile struct {
 	Hidden *bool    `toml:"hidden"`
 }
 
-// LoadProfile says how the throughput is measured, and which points it gets.
+// LoadProfile configures how the throughput is measured and scored.
 type LoadProfile struct {
 	Connections int           // 0 means throughput.ConnectionsUsual
 	Duration    time.Duration // 0 means throughput.DurationUsual
@@ -177,7 +177,7 @@ func (f *profileFile) check(cases []*script.Case) error {
 	return f.checkWords()
 }
 
-// checkWords returns an error that names the first invalid habit, or what is wrong with load.points.
+// checkWords returns an error that names the first invalid habit, or the problem of load.points.
 func (f *profileFile) checkWords() error {
 	for _, h := range []struct {
 		name, value string

@@ -18,7 +18,7 @@ import (
 
 // Times of a run.
 const (
-	askAgain = time.Second     // pause before a server that did not answer is asked a second time
+	askAgain = time.Second     // pause before a second request to a server that did not answer
 	waitMore = 3 * time.Second // pause before a server that cannot be restarted is asked a last time
 	stopTime = 5 * time.Second // how long the current case may take to end once the run is stopped or out of time
 )
@@ -36,7 +36,7 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress describes how far a run is.
+// Progress describes the progress of a run.
 type Progress struct {
 	Done, Failed, Total int    // numbers of cases
 	Case                string // name of the case about to be played
@@ -195,8 +195,8 @@ func (r *runner) playAll(ctx context.Context) {
 // brief returns the text of err without a leading "the server".
 func brief(err error) string { return strings.TrimPrefix(err.Error(), "the server ") }
 
-// allot returns how much of the run's remaining time goes to the group of cases[0]: the limits of its cases in
-// proportion to the limits of all given cases.
+// allot returns how much of the run's remaining time the group of cases[0] gets: its share is the sum of its cases'
+// limits divided by the sum of all given cases' limits.
 func (r *runner) allot(cases []*script.Case) time.Duration {
 	own, all := 0.0, 0.0
 	for _, c := range cases {

@@ -26,7 +26,7 @@ type server struct {
 	canKill   bool
 	startFail error
 	startTime time.Duration
-	// does has, by case name, what playing the case does to the server; a case that is not in it passes.
+	// does has, by case name, what playing the case does to the server; cases without an entry pass.
 	does map[string]func(ctx context.Context, s *server, c *script.Case) script.Outcome
 
 	up     bool
@@ -219,7 +219,7 @@ func TestHavingAServerBackCostsItsGroupNothing(t *testing.T) {
 	})
 }
 
-// Every case hangs: the run ends in time, and the cases that were not played say so.
+// Every case hangs: the run ends in time, and the cases that were not played are marked as such.
 func TestWhatHangsEverywhereEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, does: map[string]func(context.Context, *server, *script.Case) script.Outcome{}}

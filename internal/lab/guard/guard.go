@@ -1,7 +1,7 @@
 // Package guard compares what an order costs in the working tree with what it cost at an earlier revision. It builds
-// both programs and measures them in turns, each time a new server in an empty directory with its own Postgres:
-// orders a second, and processor time an order of the server and of Postgres. Only ratios of the two runs of a round
-// mean something, since rates depend on the machine and on its other work.
+// both programs and measures them in turns, each time a new server in an empty directory with its own Postgres: orders
+// per second, and processor time per order of the server and of Postgres. Only the ratio of the two runs of a round is
+// meaningful, since rates depend on the machine and on its other work.
 package guard
 
 import (

@@ -44,8 +44,8 @@ func (d *Disk) Lose(bytes int64) error {
 	return d.make(bytes)
 }
 
-// Hang blocks all writes to the disk for a time. The disk resumes by itself, even if this process has
-// ended. done is closed when it does.
+// Hang blocks all writes to the disk for a time. The disk resumes by itself, even if this process has ended. done is
+// closed when it resumes.
 func (d *Disk) Hang(lasts time.Duration) (done <-chan struct{}, err error) {
 	ended := make(chan struct{})
 	if err := command("fsfreeze", "--freeze", d.dir); err != nil {

@@ -32,7 +32,7 @@ func StartExchange(ctx context.Context, dir string, o ServerOptions) (*Exchange,
 	return e, nil
 }
 
-// Start starts the server, again after it has ended, and waits until it accepts orders.
+// Start starts the server, or restarts it after it has ended, and waits until it accepts orders.
 func (e *Exchange) Start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 // Usage is the processor time, memory and files that a process uses.
 type Usage = processes.Usage
 
-// Usage returns what the server has used so far. It returns an error if the process has ended.
+// Usage returns the resources that the server has used so far. It returns an error if the process has ended.
 func (s *Server) Usage() (Usage, error) { return processes.Of(s.Pid()) }
 
 // OwnCPU returns the processor time of this process so far.
@@ -51,7 +51,7 @@ func Every(d time.Duration, look func()) (stop func()) {
 	}
 }
 
-// Tidy makes Postgres do at once what it would do in the background over minutes.
+// Tidy makes Postgres do its background work of several minutes at once.
 func (p *Postgres) Tidy(ctx context.Context) error {
 	db, err := pgx.Connect(ctx, p.AdminURL())
 	if err == nil {

@@ -1,10 +1,9 @@
 // Package load sends frames to one or more servers over TCP and measures how fast they answer. Package
 // scenario, in its directory, defines the frames.
 //
-// There are three models. Closed: C connections, each of which sends its next frame when it has the reply
-// to the one before. Pipelined: the same with D unanswered frames on each connection. Open: frames are
-// due at a fixed rate, whatever the server does, and a frame's latency counts from the time it was due,
-// as users experience it.
+// There are three models. Closed: C connections, each of which sends its next frame when it has the reply to the one
+// before. Pipelined: the same with D unanswered frames on each connection. Open: frames are due at a fixed rate,
+// regardless of the server, and a frame's latency counts from the time it was due, as users experience it.
 package load
 
 import (

@@ -11,9 +11,9 @@ import (
 	"outcry/clients/go/client"
 )
 
-// Trading is a load of orders through clients that reconnect, perhaps to another address, and resend
-// orders by ref: what traders experience during a failover. It remembers the answers, and queries each
-// order afterwards. Each order has a ref.
+// Trading is a load of orders through clients that reconnect, perhaps to another address, and resend orders by ref: it
+// measures what traders experience during a failover. It remembers the answers, and queries each order afterwards.
+// Each order has a ref.
 type Trading struct {
 	Addr        string         // one address, or several separated by commas
 	Client      client.Options // options of each connection

@@ -1,8 +1,8 @@
 // Package measure measures how fast a server of the protocol answers orders, as outcry-lab bench run does.
 //
 // An exchange with refs is measured by load.Trade (refs.go). Any other server is measured without refs, alone or
-// beside an Outcry and an echo server (plain.go): row.go has the result of each server, experiment.go the
-// workloads of earlier systems, and own.go the Outcry that is started for it.
+// beside an Outcry and an echo server (plain.go): row.go has the result of each server, experiment.go the workloads of
+// earlier systems, and own.go starts the Outcry.
 package measure
 
 import (

@@ -32,7 +32,7 @@ type ownExchange struct {
 }
 
 // startOwn starts outcryd, either the named one or the one that child.FindServer finds, and returns when it accepts
-// orders. The error says that no outcryd was found, or quotes the last log of one that ended.
+// orders. The error says that no outcryd was found, or quotes the last log lines of one that ended.
 func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	program, err := child.FindServer(named)
 	if err != nil {
@@ -56,7 +56,7 @@ func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 		err := x.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = x.cmd.Wait() // its log says why it ended
+			_ = x.cmd.Wait() // an error does not matter: the log says why it ended
 		}
 		said.Close()
 	}()

@@ -21,7 +21,7 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// askTime bounds the first query to a server, which finds out whether it is an Outcry.
+// askTime bounds the first query to a server, which determines whether it is an Outcry.
 const askTime = 3 * time.Second
 
 // accountsEach is how many account ids are reserved for a run.
@@ -166,7 +166,7 @@ func (p *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// startBeside starts Outcry and the echo server, and adds their rows. end stops what was started.
+// startBeside starts Outcry and the echo server, and adds their rows. end stops the servers that were started.
 func (p *comparison) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
 	line.Say("starting Outcry")
 	own, err := startOwn(ctx, p.Program)

@@ -119,8 +119,8 @@ func (r *Row) turn(ctx context.Context, p *comparison) error {
 	return nil
 }
 
-// startEcho starts the echo server unless it is running. Its replies are as long as those of as, the measured
-// server.
+// startEcho starts the echo server unless it is running. Its replies are as long as those of the measured server,
+// whose row is as.
 func (r *Row) startEcho(as *Row) error {
 	if r.end != nil {
 		return nil
@@ -169,7 +169,7 @@ func (r *Row) conclude(ctx context.Context, echo *Row) {
 // bad reports whether the server handled an order wrongly.
 func (r *Row) bad() bool { return len(r.complaints()) > 0 }
 
-// complaints lists what was wrong with a server.
+// complaints lists the problems of a server.
 func (r *Row) complaints() (all []string) {
 	if r.Refused > 0 {
 		all = append(all, fmt.Sprintf("%d of %d requests were not done, for example: %s", r.Refused, r.Requests, r.Refusal))

@@ -61,8 +61,8 @@ var instructions = map[string][]string{
 	"report": {"full"},
 }
 
-// content returns the text that is compared when a ref is used again: two orders with equal content are
-// the same.
+// content returns the text that is compared when a ref is used again: orders with equal content count as the same
+// order.
 func (q ask) content() string {
 	s := "order " + q.sym + " " + show(q.amount) + " " + showOrNone(q.limit) + " " + q.tif + " " + q.stp
 	if q.market {

@@ -97,8 +97,8 @@ func TestFillOrKillCountsWhatWouldExecute(t *testing.T) {
 	}
 }
 
-// TestSelfTradeMeetsOwnOrders combines the modes, the place of the account's own order among three of
-// other accounts (first, in the middle, last, worse than the limit), and the times in force.
+// TestSelfTradeMeetsOwnOrders combines the modes, the position of the account's own order among three orders of other
+// accounts (first, in the middle, last, worse than the limit), and the times in force.
 func TestSelfTradeMeetsOwnOrders(t *testing.T) {
 	for _, c := range []struct {
 		stp, place, buy, own string
@@ -255,8 +255,8 @@ func TestBoundsAreBounds(t *testing.T) {
 	}
 }
 
-// TestOpenOrdersAreBounded checks that the bound rejects orders that may rest, whether or not they would,
-// and lets amends and other orders pass.
+// TestOpenOrdersAreBounded checks that the bound rejects orders that may rest, whether or not they would, but not
+// amends and other orders.
 func TestOpenOrdersAreBounded(t *testing.T) {
 	x := fresh(t)
 	x.SetAccountRules("1", AccountRules{OpenMax: 2})

@@ -37,8 +37,7 @@ type Exchange struct {
 	alone       *Connection      // the connection that Exchange.Do uses
 }
 
-// account holds what is free, without the holds of open orders, and the balance the account was opened
-// with.
+// account has the free cash and shares, without the holds of open orders, and the opening balance.
 type account struct {
 	balance, opened *big.Int
 	shares, placed  map[string]*big.Int

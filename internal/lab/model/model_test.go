@@ -59,7 +59,7 @@ func TestRandomSessionsAddUp(t *testing.T) {
 // the whole history.
 const checked = 6
 
-// session returns the model's replies to a generator's frames, on a connection that ends now and then.
+// session returns the model's replies to a generator's frames, on a connection that occasionally ends.
 func session(t *testing.T, seed uint64, g *Generator) string {
 	x := New()
 	c := x.Connect()

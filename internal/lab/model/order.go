@@ -235,8 +235,8 @@ func total(executions []execution) (shares, worth *big.Int) {
 	return shares, worth
 }
 
-// execute trades as many shares as the incoming order o and the resting order r have in common, at r's
-// limit. What the buyer reserved above that price is released.
+// execute trades the smaller open amount of the incoming order o and the resting order r, at r's limit. The amount
+// that the buyer reserved above that price is released.
 func (x *Exchange) execute(o, r *order, now int64) {
 	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
 	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
@@ -286,8 +286,8 @@ func (x *Exchange) own(account string, id int) (*order, error) {
 	return o, err
 }
 
-// status returns the elements for what is open, what was canceled, what amends did, and the executions,
-// oldest first, limited to most executions.
+// status returns the elements for the open shares, the canceled shares, the amends, and up to most executions, oldest
+// first.
 func (o *order) status(most int) (s string) {
 	if o.open.Sign() > 0 {
 		s += `<open shares="` + show(o.open) + `"/>`

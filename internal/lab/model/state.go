@@ -214,8 +214,7 @@ func (x *Exchange) Fills() map[string]int {
 	return all
 }
 
-// happened counts one event for each of the accounts. An account that is named several times is counted
-// once.
+// happened counts one event for each of the accounts. An account that is named several times gets only one.
 func (x *Exchange) happened(accounts ...string) {
 	counted := map[string]bool{}
 	for _, id := range accounts {

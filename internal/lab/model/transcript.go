@@ -13,8 +13,8 @@ import (
 //go:embed transcripts/*.txtar
 var archives embed.FS
 
-// Transcript is a conversation that every implementation of the protocol must have in the same bytes. It
-// begins with an empty exchange and uses one connection.
+// Transcript is a conversation in which every implementation of the protocol must send the same bytes. It begins with
+// an empty exchange and uses one connection.
 //
 // Its file is a txtar archive. The text before the first section is the story. The sections come in
 // pairs:
@@ -26,9 +26,9 @@ var archives embed.FS
 //	                          line, which are joined. The client closes its sending side
 //	                          after the raw bytes, so a raw step must be the last one
 //
-// "{{S*N}}" means N times S; a "%d" in S counts from 1. In a want section the text of an error is "*",
-// which matches any nonempty text; a time is "T"; line feeds are left out. In the want section of raw
-// bytes the length lines are left out too, but they are checked.
+// "{{S*N}}" means S repeated N times; a "%d" in S counts from 1. In a want section the text of an error is "*", which
+// matches any nonempty text; a time is "T"; line feeds are left out. In the want section of raw bytes the length lines
+// are left out too, but they are checked.
 type Transcript struct {
 	Name  string
 	Steps []Step

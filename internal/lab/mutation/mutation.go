@@ -40,7 +40,7 @@ func (m *Mutation) Cluster() bool { return m.cluster != nil }
 // All returns all mutations in mutations.txt. The error names a malformed line.
 func All() ([]Mutation, error) { return read(text) }
 
-// The outcomes of a mutation that was not detected, and of one that was stopped by an unrelated failure.
+// The outcomes of a mutation that no test detected, and of one for which something else failed.
 var (
 	errNotCaught     = errors.New("NOT CAUGHT")
 	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")

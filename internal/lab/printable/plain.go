@@ -18,8 +18,8 @@ func Text(s string) string {
 	}, s)
 }
 
-// Cell returns s as a cell of a CSV file: one line, after an apostrophe if a spreadsheet could read it
-// as a formula. The quoting is left to encoding/csv.
+// Cell returns s as a cell of a CSV file: one line, with an apostrophe in front if a spreadsheet could read it as a
+// formula. It leaves the quoting to encoding/csv.
 func Cell(s string) string {
 	s = Text(strings.Join(strings.Fields(s), " "))
 	if strings.IndexAny(s, "=+-@'|%") == 0 {

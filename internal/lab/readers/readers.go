@@ -29,7 +29,7 @@ type Options struct {
 	Clients  int           // number of clients that trade
 	Symbols  int           // number of symbols traded
 	Readers  int           // number of readers, each of one symbol
-	Channels []string      // channels of each reader; SYM stands for its symbol
+	Channels []string      // channels of each reader; SYM is replaced by the reader's symbol
 	Idle     int           // number of idle connections
 	Seed     uint64
 	Out      io.Writer

@@ -78,7 +78,7 @@ func (s *server) abuseDust(ctx context.Context) error {
 }
 
 // probe repeatedly queries an order of the symbol, creates accounts, and cancels all orders of an account that has
-// none, until over ends. It returns what went wrong, and records the durations.
+// none, until over ends. It returns an error if a request fails, and records the durations.
 func (s *server) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
@@ -137,5 +137,5 @@ func (s *server) abuseStop(ctx context.Context) error {
 		s.server.Kill()
 		return err
 	}
-	return nil // any status: what the tables lack is in the journal, and is added at the next start
+	return nil // any status is fine: records that the tables lack are in the journal, and are added at the next start
 }

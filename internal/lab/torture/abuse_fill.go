@@ -8,7 +8,7 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// Attacks in which one client uses as much as it can of something: replies, open orders, accounts, symbols.
+// Attacks in which one client uses as much as it can of one resource: replies, open orders, accounts, symbols.
 
 // Limits of the attacked exchange. Traders have fewer open orders than the small limit.
 const (

@@ -49,8 +49,7 @@ const (
 	readersBreak = 3 * time.Second
 )
 
-// watched are the accounts of audit.Session whose private events are read: two that trade, and one that
-// can afford little.
+// watched are the accounts of audit.Session whose private events are read: two that trade, and one with little cash.
 var watched = []string{"1", "2", "101"}
 
 // cluster is a cluster of three nodes.

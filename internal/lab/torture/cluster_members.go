@@ -62,7 +62,7 @@ func (n *node) lose(ctx context.Context) error {
 	return err
 }
 
-// comeBack makes a node that has lost all its data a member again.
+// comeBack makes a node a member again after it has lost all its data.
 func (c *cluster) comeBack(ctx context.Context, n *node, command string) error {
 	if err := n.start("--join"); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// more than two heartbeats, because earlier confirmations may still be under way
+	// more than two heartbeats, because earlier confirmations may still be in transit
 	heartbeats = 150 * time.Millisecond
 	// silent is how long a leader without a majority is watched.
 	silent = 2 * time.Second

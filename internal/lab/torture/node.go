@@ -110,7 +110,7 @@ func (n *node) start(flags ...string) (err error) {
 	return err
 }
 
-// mend undoes whatever was done to the node.
+// mend undoes everything that was done to the node.
 func (n *node) mend(context.Context) error {
 	n.pg.Slow(0)
 	if err := n.disk.Clear(); err != nil {

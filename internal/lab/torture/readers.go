@@ -178,7 +178,7 @@ func (r *reading) kill(context.Context) error {
 	return nil
 }
 
-// finish has nothing to do: the readers were compared at the end of the last round.
+// finish does nothing: the readers were compared at the end of the last round.
 func (r *reading) finish(context.Context) error { return nil }
 
 // cleanUp ends everything.

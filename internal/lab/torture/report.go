@@ -65,7 +65,7 @@ type ClusterReport struct {
 	Agreed        int `json:"rounds_after_which_all_nodes_had_one_digest"`
 	NodesVerified int `json:"nodes_verified_after_an_orderly_stop"`
 
-	Books *books.Counts `json:"books,omitempty"` // what readers of books and feeds have received
+	Books *books.Counts `json:"books,omitempty"` // what the readers of books and feeds have received
 
 	// Gaps has the longest time without an answer in each round, in seconds, by fault.
 	Gaps map[string][]float64 `json:"seconds_without_an_answer"`

@@ -80,7 +80,7 @@ func (s *server) prepare(ctx context.Context, root string) (err error) {
 	return inTurn(ctx, s.start, s.OpenMarket, fill)
 }
 
-// round runs a round and returns a summary. A malicious client attacks an exchange of its own.
+// round runs a round and returns a summary. A malicious client gets its own exchange to attack.
 func (s *server) round(ctx context.Context, n int, name string) (summary string, err error) {
 	f := find(serverFaults, name)
 	if f.attack != nil {

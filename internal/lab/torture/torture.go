@@ -1,10 +1,10 @@
-// Package torture breaks an exchange in every way that processes, machines, disks, networks, databases and clients
-// break, at random moments. After each fault it proves that everything answered is present, that nothing happened
-// twice, that nothing exists that was never sent, and that cash and shares add up to the last fraction.
+// Package torture breaks an exchange in every way that processes, machines, disks, networks, databases and clients can
+// fail, at random moments. After each fault it checks that everything that was answered is present, that nothing
+// happened twice, that nothing exists that was never sent, and that cash and shares add up to the last fraction.
 //
 // One driver runs a plan, which has a number of rounds for each fault. In a round clients trade, one fault is
 // injected, its damage is repaired, and the checks compare what clients know with the exchange and its tables.
-// torture.go has the driver, plan.go what a fault and a check are, and report.go the result. The driver tortures
+// torture.go has the driver, plan.go the types of faults and checks, and report.go the result. The driver tortures
 // three kinds of exchange, each with a list of its faults and one of its checks:
 //
 //   - Server: one server, in server.go, server_faults.go and server_check.go. The faults of a malicious client are
@@ -48,7 +48,7 @@ type Options struct {
 	// Of Cluster.
 	Books bool // readers keep local books and private feeds all the time and are checked after each fault
 
-	// Of Readers, which have no plan: there is one more round than kills.
+	// For Readers, which have no plan: there is one more round than kills.
 	Duration      time.Duration // total trading time
 	Kills         int           // kills of the exchange under load
 	Rate          int           // frames a second of all clients; 0 means unlimited
@@ -96,7 +96,7 @@ type run struct {
 
 	tradeMax int                  // a fault is injected after 50 answers and fewer than tradeMax more
 	slack    func() time.Duration // how long a wait may last beyond its usual time
-	gone     func() bool          // reports whether the exchange ended by itself; nil if it may
+	gone     func() bool          // reports whether the exchange ended by itself; nil if it is allowed to
 	logTail  func() string        // the last lines of the exchange's logs
 }
 

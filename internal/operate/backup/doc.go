@@ -22,9 +22,8 @@
 //	Z         the Trailer, as JSON: the last block. It holds the SHA-256 of all bytes
 //	          before it
 //
-// The block numbers reveal a block that is missing, repeated or out of place. The trailer reveals a file
-// without its end, and one that was put together from two backups. The file is not encrypted, and nothing in
-// it proves who wrote it.
+// The block numbers reveal missing, repeated and misplaced blocks. The trailer reveals a truncated file, and one that
+// was assembled from two backups. The file is not encrypted, and nothing in it proves who wrote it.
 //
 // # A backup
 //
@@ -33,13 +32,13 @@
 //
 // # A restore
 //
-// Restore checks the whole file before it changes anything. It accepts only an empty directory and an empty
-// database. While it works, the directory contains the file RESTORING, with which no server starts. All
-// changes of the database are one transaction. If a restore is interrupted, call it again: it removes what
-// the first has left and starts over, or finds that the transaction was committed and finishes.
+// Restore checks the whole file before it changes anything. It accepts only an empty directory and an empty database.
+// While it works, the directory contains the file RESTORING, with which no server starts. All changes of the database
+// are one transaction. If a restore is interrupted, call it again: it removes the remains of the first attempt and
+// starts over, or finds that the transaction was committed and finishes.
 //
-// The restored exchange has a journal with a new id. So a server refuses the original's journal with the
-// restored database, and the restored journal with the original's database. The restored database has an
-// epoch that no server has had, so that a server of the original that still runs cannot write to it. Its
-// order ids continue above all that the original may have issued since the backup.
+// The restored exchange has a journal with a new id. So a server refuses the combination of the original's journal
+// with the restored database, and the restored journal with the original's database. The restored database has an
+// epoch that no server has had, so that a server of the original that still runs cannot write to it. Its order ids
+// continue above all ids that the original may have issued since the backup.
 package backup

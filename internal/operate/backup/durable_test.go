@@ -78,8 +78,8 @@ func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 	}
 }
 
-// The marker RESTORING is on the disk before anything else of the restore. Each file is synced before it gets
-// its name. The directory is synced last, after the marker was removed.
+// The marker RESTORING is durable before anything else that the restore writes. Each file is synced before it gets its
+// name. The directory is synced last, after the marker was removed.
 func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "backup")
 	_, err := TakeFile(background, file, stopped(t))

@@ -74,7 +74,7 @@ type Header struct {
 
 	Journal hexID  `json:"journal"` // id of the original's journal
 	Seq     uint64 `json:"seq"`     // the last record that the state includes
-	Ack     string `json:"ack"`     // what a reply of the original waited for (--ack)
+	Ack     string `json:"ack"`     // what the original's replies waited for (--ack)
 	Epoch   uint64 `json:"epoch"`   // epoch of the original's database
 	Schema  int    `json:"schema"`  // version of the tables
 

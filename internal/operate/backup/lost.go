@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// This file finds out what a restore may have lost, compared with the original.
+// This file determines which commands a restore may have lost, compared with the original.
 
-// findSince sets restored.Since, the time since which answered commands may be missing. A backup includes all
-// that was answered before it began. If it was taken without the journal, it includes only what its tables
-// hold; then Since is the time of the newest order.
+// findSince sets restored.Since, the time since which answered commands may be missing. A backup includes all commands
+// answered before it began. If it was taken without the journal, it includes only the records in its tables; then
+// Since is the time of the newest order.
 func (r *restoring) findSince(ctx context.Context) (err error) {
 	r.restored.Since = r.header.Begun
 	if r.header.WithoutJournal {
@@ -20,8 +20,8 @@ func (r *restoring) findSince(ctx context.Context) (err error) {
 	return err
 }
 
-// For SkipOrders, the original is assumed to have issued orderRateMax ids a second, which is more than it
-// can, and for at least skipTime, because clocks differ.
+// For SkipOrders, the original is assumed to have issued orderRateMax ids a second, which is more than it is able to,
+// and for at least skipTime, because clocks differ.
 const (
 	orderRateMax = 1_000_000
 	skipTime     = 1000 * time.Second
@@ -49,9 +49,9 @@ func (r *restoring) tokens() string {
 	return ""
 }
 
-// TokensOfBackup reports whether the tokens are those of the backup and not newer ones beside the journal. It
-// does not compare the backup's name, because the restore that finishes may have been given another name for
-// the same backup than the one that began.
+// TokensOfBackup reports whether the tokens are those of the backup and not newer ones beside the journal. It does not
+// compare the backup's name, because a restore may be interrupted and then finished with a different name for the same
+// backup.
 func (r Restored) TokensOfBackup() bool {
 	return r.Tokens != "" && (r.Journal == "" || r.Tokens != filepath.Join(r.Journal, tokensName))
 }

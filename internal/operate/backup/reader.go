@@ -14,9 +14,8 @@ import (
 	"slices"
 )
 
-// Reader reads a backup's file and checks every byte of it. Only after Next has returned io.EOF is it certain
-// that the data belongs to a complete backup. Its memory is bounded, whatever the file contains. It is for
-// one goroutine.
+// Reader reads a backup's file and checks every byte of it. Only after Next has returned io.EOF is it certain that the
+// data belongs to a complete backup. Its memory is bounded regardless of the file's contents. It is for one goroutine.
 type Reader struct {
 	r      *bufio.Reader
 	sum    hash.Hash // hash of all bytes read
@@ -76,8 +75,8 @@ func (b *Reader) Header() Header { return b.header }
 // Trailer returns the trailer of the backup. It is valid once Next has returned io.EOF.
 func (b *Reader) Trailer() Trailer { return b.trailer }
 
-// Next returns the next section. It first reads and checks what is left of the present one. It returns io.EOF
-// at the end of a complete backup. Other errors are a *DamageError or the file's. Every error is final.
+// Next returns the next section. It first reads and checks the rest of the current one. It returns io.EOF at the end
+// of a complete backup. Other errors are a *DamageError or the file's. Every error is final.
 func (b *Reader) Next() (Section, error) {
 	if b.table != nil {
 		if _, err := io.Copy(io.Discard, b); err != nil {

@@ -110,7 +110,7 @@ func (r *restoring) close() {
 	if r.cluster != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
 		defer cancel()
-		_ = r.cluster.Stop(ctx) // it ends with this process in any case
+		_ = r.cluster.Stop(ctx) // the cluster ends with this process in any case
 	}
 	for _, lock := range []*journal.DirLock{r.lock, r.fromLock} {
 		if lock != nil {
@@ -127,7 +127,7 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 	if r.lock, err = journal.Lock(r.o.Data); err != nil {
 		return err
 	}
-	if err := r.checkData(ctx); err != nil { // again, now that no other process may change it
+	if err := r.checkData(ctx); err != nil { // check again, now that no other process may change it
 		return err
 	}
 	h := r.header
@@ -298,7 +298,7 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	return r.loader.Analyze(ctx)
 }
 
-// loadFile restores a small file of the backup, unless the small files beside the journal are restored: there
+// loadFile restores a small file of the backup, unless the small files beside the journal are used instead, in which
 // it is newer, or was deleted.
 func (r *restoring) loadFile(f *File) error {
 	if !slices.Contains(r.trailer.Files, f.Name) {

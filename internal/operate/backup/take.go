@@ -22,16 +22,16 @@ type TakeOptions struct {
 	// DatabaseURL is the database.
 	DatabaseURL string
 
-	// WithoutJournal takes what the database has, on a machine without access to the data directory. Records
-	// that were answered may then be missing. Data is not used.
+	// WithoutJournal backs up what the database has, on a machine without access to the data directory. Records that were
+	// answered may then be missing. Data is not used.
 	WithoutJournal bool
 
 	// WithSecrets includes the keys of the Binance-shaped door, with their secrets in plain text: anyone who
 	// can read the backup can trade with them.
 	WithSecrets bool
 
-	// Wait bounds how long Take waits until the database includes all that was answered when the backup
-	// began; 0 means a minute.
+	// Wait bounds how long Take waits until the database includes all commands answered before the backup began; 0 means
+	// a minute.
 	Wait time.Duration
 
 	BytesMax int64 // largest size of the backup; 0 for no limit
@@ -49,8 +49,8 @@ const keysName = "hmac-keys"
 // smallFiles are the files of the data directory that belong to a backup.
 var smallFiles = []string{tokensName, keysName}
 
-// unservedMax bounds how long a backup waits for a database that no server is connected to. A server that
-// restarts or has lost its connection is back sooner.
+// unservedMax bounds how long a backup waits for a database that no server is connected to. A server that restarts or
+// has lost its connection reconnects sooner.
 var unservedMax = 15 * time.Second
 
 // progressEvery is how often a wait or a copy reports its progress.
@@ -63,10 +63,9 @@ type Taken struct {
 	Bytes   int64 // size of the file
 }
 
-// Take writes a backup to w. The error says that the journal or the database cannot be read, that they are
-// not of the same exchange, that the database did not catch up with the journal in time, that its state is
-// inconsistent, or that the backup would have more than o.BytesMax bytes (no more are written); or it is that
-// of w.
+// Take writes a backup to w. The error says that the journal or the database cannot be read, that they belong to
+// different exchanges, that the database did not catch up with the journal in time, that its state is inconsistent, or
+// that the backup would have more than o.BytesMax bytes (no more are written); or it is w's.
 func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
 	if o.Wait <= 0 {
 		o.Wait = time.Minute
@@ -97,7 +96,7 @@ type taking struct {
 	trailer Trailer
 }
 
-// open opens a snapshot of the database that includes all that is in the journal now.
+// open opens a snapshot of the database that includes all records now in the journal.
 func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	if t.o.WithoutJournal {
 		return postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, 0, nil)

@@ -30,8 +30,8 @@ const (
 	roomMin = 256 << 20
 	roomLow = 4 << 30
 
-	// A sync of a few KiB that takes less than syncHonest cannot have reached a disk. One that takes more
-	// than syncSlow makes replies slow.
+	// A sync of a few KiB in less than syncHonest cannot have reached a disk. A sync that takes longer than syncSlow
+	// makes replies slow.
 	syncHonest = 15 * time.Microsecond
 	syncSlow   = 20 * time.Millisecond
 

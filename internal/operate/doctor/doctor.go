@@ -1,12 +1,11 @@
-// Package doctor checks the machine, the disk and the database that an exchange is to run on, and reports
-// what is wrong with them and what to change. It changes nothing, and leaves no file behind, even if it is
-// killed.
+// Package doctor checks the machine, the disk and the database that an exchange is to run on, and reports problems and
+// how to fix them. It changes nothing, and leaves no file behind, even if it is killed.
 //
 // A check makes findings, each with a grade:
 //
 //	ok      as it should be
 //	warn    works, but is slower or less safe than it could be; or could not be checked
-//	bad     what was answered may be lost, or the exchange will not run
+//	bad     commands that were answered may be lost, or the exchange will not run
 package doctor
 
 import (
@@ -36,7 +35,7 @@ type Finding struct {
 	Check  string `json:"check"`
 	Grade  Grade  `json:"grade"`
 	Value  string `json:"value"`            // what was found
-	Advice string `json:"advice,omitempty"` // what to change; empty if nothing
+	Advice string `json:"advice,omitempty"` // what to change; empty if nothing needs to change
 }
 
 // Options are the options of Examine.
@@ -62,15 +61,15 @@ type Options struct {
 	Revision string // commit that this program was built from; "" if unknown
 }
 
-// Examine does all checks and returns their findings, always in the same order. It takes a few seconds. Each
-// check is limited in time, even if a disk does not respond, and the end of ctx ends it; a system call that
-// hangs keeps its goroutine. Something that cannot be checked is a finding too.
+// Examine runs all checks and returns their findings, always in the same order. It takes a few seconds. Each check is
+// limited in time, even if a disk does not respond, and the end of ctx ends it; a system call that hangs keeps its
+// goroutine. Something that cannot be checked is a finding too.
 func Examine(ctx context.Context, o Options) []Finding {
 	e := &examination{Options: o, machine: thisMachine()}
 	return e.run(ctx)
 }
 
-// machine is what the checks read of the machine. Tests replace it.
+// machine is the checks' access to the machine. Tests replace it.
 type machine struct {
 	read  func(path string) ([]byte, error) // reads files of /proc and /sys
 	env   func(name string) string
@@ -125,8 +124,8 @@ func (e *examination) run(ctx context.Context) []Finding {
 	return e.findings
 }
 
-// within does a check in its own goroutine. If the check does not end in time, its findings are replaced by
-// one that says so.
+// within runs a check in its own goroutine. If the check does not end in time, a single finding that says so replaces
+// its findings.
 func (e *examination) within(ctx context.Context, name string, check func(*examination)) {
 	part := &examination{Options: e.Options, machine: e.machine}
 	ended := make(chan struct{})

@@ -20,7 +20,7 @@ type clockState struct {
 }
 
 const (
-	// clockPause is how long the clock is watched at least. clockJump is how far it may then differ from the
+	// clockPause is the minimum time for which the clock is watched. clockJump is how far it may then differ from the
 	// monotonic clock.
 	clockPause = 200 * time.Millisecond
 	clockJump  = 20 * time.Millisecond
@@ -96,7 +96,7 @@ func (e *examination) filesNeeded() uint64 {
 	return uint64(e.ConnectionsMax) + uint64(e.HTTPConnectionsMax) + settings.DescriptorReserve
 }
 
-// checkMemory compares the available memory with what the server may use.
+// checkMemory compares the available memory with the memory that the server may use.
 func (e *examination) checkMemory() {
 	limit, of, err := memlimit.Available(e.machine.read)
 	if err != nil {

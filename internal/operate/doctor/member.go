@@ -53,7 +53,7 @@ func (e *examination) checkMember() {
 		s.Mark.Cluster, len(s.Mark.Members), max(s.Term, s.Hard.GetTerm()), s.Mark.Index+1, s.Last, bytesOf(uint64(s.Data)))
 }
 
-// isDamage reports whether an error says that a log has content that no node has written.
+// isDamage reports whether an error says that a log contains something that no node has written.
 func isDamage(err error) bool {
 	_, damage := errors.AsType[*journal.DamageError](err)
 	_, content := errors.AsType[*raftlog.ContentError](err)

@@ -24,7 +24,7 @@ func TestATokenIsNotShownToAnotherMachine(t *testing.T) {
 	require.NoError(t, e.permit("tcp4", "192.0.2.1:1", nil))
 }
 
-// Each node of a cluster is asked; a standby is not ready, but that is no problem.
+// The check queries each node of a cluster; a standby is not ready, but that is not reported as a problem.
 func TestEveryNodeOfAClusterIsAsked(t *testing.T) {
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "standby; the leader is elsewhere", http.StatusServiceUnavailable)

@@ -1,6 +1,6 @@
-// Package health measures how a running exchange is doing: how far Postgres lags, how fast requests were
-// recently answered, and how much room is left. Operators, market data and containers use the same figures,
-// so they are not computed in the wiring.
+// Package health measures how a running exchange is doing: how far Postgres lags, how fast requests were recently
+// answered, and how much room is left. Operators, market data and containers use the same figures, so they are not
+// computed in cmd/outcryd.
 package health
 
 import (
@@ -40,7 +40,7 @@ type Figures struct {
 	OrdersPerSecond, RequestsPerSecond float64
 	P50, P99                           float64 // duration of requests in seconds
 	LagRecords                         uint64  // number of journal records that Postgres does not have yet
-	LagSeconds                         float64 // how long Postgres has not been up to date
+	LagSeconds                         float64 // how long Postgres has been behind
 	PostgresUp                         bool
 	NotReady                           error // why orders are not accepted; nil while they are
 }
@@ -56,7 +56,7 @@ type Watch struct {
 	load remote.Load
 }
 
-// NewWatch returns a watch that has taken its first reading.
+// NewWatch returns a watch that has already read the figures once.
 func NewWatch(p Parts) *Watch {
 	return &Watch{parts: p, before: p.Load(), beforeAt: time.Now()}
 }
@@ -115,6 +115,6 @@ func (w *Watch) Lately() *remote.Load {
 	if time.Since(w.at) > latelyMax {
 		return nil
 	}
-	load := w.load // the list in it is not modified any more
+	load := w.load // safe to share: the list in it is not modified any more
 	return &load
 }

@@ -43,8 +43,7 @@ func RestoreMember(
 	}
 	h, err := backup.RestoreMember(ctx, backup.MemberOptions{File: file, DatabaseURL: url, Journal: j.ID(), After: after,
 		Progress: func(say string) {
-			// The log suppresses lines of the same text above a rate, so lines for tables, of which there are many,
-			// have another text.
+			// The log suppresses repeated lines above a rate, so the many lines for tables have a different text.
 			text := "restoring this node"
 			if strings.HasPrefix(say, "filling table ") {
 				text = "restoring a table of this node"

@@ -76,7 +76,7 @@ func registerJournal(ctx context.Context, j *journal.Journal, c *settings.Config
 	return err
 }
 
-// refusedError says why a database and journal were refused. Neither was changed.
+// refusedError has the reason why a database and journal were refused. Neither was changed.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
@@ -99,11 +99,10 @@ func checkJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside 
 	return aside, nil
 }
 
-// judge decides what to do with the journal found beside a database. It returns false to use that
-// journal, or a new one if there is none; true to set it aside and begin a new one; or an error with
-// the reason to refuse the start.
+// judge decides what to do with the journal that belongs to a database. It returns false to use that journal, or a new
+// one if there is none; true to set it aside and begin a new one; or an error that is the reason to refuse the start.
 func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
-	// If every answer waited for Postgres, losing the journal loses nothing that was answered.
+	// If every answer waited for Postgres, losing the journal loses no answered command.
 	mayLose := c.AcceptJournalLoss || p.Ack == settings.AckPostgres
 	registered := p.Journal != [16]byte{}
 	foreign, empty := registered && p.Journal != found.ID, found.Last < found.First

@@ -18,7 +18,7 @@ type ClusterChange struct {
 	Address string `json:"address,omitempty"`
 }
 
-// ClusterChanged is the answer: the change has begun or is done. GET /api/v1/cluster shows which.
+// ClusterChanged is the answer to a Change that has begun or is complete; GET /api/v1/cluster shows which.
 type ClusterChanged struct {
 	Change string `json:"change"`
 	ClusterChange

@@ -29,7 +29,7 @@ type Client struct {
 	Address string // host and port, or a URL
 	Token   string // token to present; "" for none
 
-	// InsecureToken allows the token to be sent to another machine without encryption. Otherwise that is an
+	// InsecureToken allows the token to be sent to another machine without encryption. Otherwise such a request is an
 	// error, and nothing is sent.
 	InsecureToken bool
 
@@ -76,8 +76,8 @@ func (c *Client) permit(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// OnThisMachine reports whether a dialed address, of an IP and a port, is on this machine: it is loopback, or
-// it has no IP or the unspecified one, which means this machine.
+// OnThisMachine reports whether a dialed address, of an IP and a port, is on this machine: its IP is loopback, missing
+// or unspecified; the last two also mean this machine.
 func OnThisMachine(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "" {

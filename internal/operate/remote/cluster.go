@@ -8,7 +8,7 @@ const (
 	RoleStarting = "starting" // stores and votes; its state is not loaded yet
 )
 
-// Cluster is a node's view of its cluster: the answer of GET /api/v1/cluster. About records it reveals only
+// Cluster is a node's view of its cluster: the answer of GET /api/v1/cluster. It reveals nothing about records except
 // how many are committed.
 type Cluster struct {
 	Node    uint64 `json:"node"`
@@ -33,8 +33,8 @@ type Member struct {
 	// Outside means that the node is named by --peers but is not a member: it was removed, or has not been
 	// added yet.
 	Outside bool   `json:"outside,omitempty"`
-	Peer    string `json:"peer"`             // where the other nodes reach it
-	Listen  string `json:"listen,omitempty"` // where clients reach its XML port while it leads
+	Peer    string `json:"peer"`             // address at which the other nodes reach it
+	Listen  string `json:"listen,omitempty"` // address at which clients reach its XML port while it leads
 	HTTP    string `json:"http,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Active and LagEntries are known only to the leader; other nodes report false and 0.

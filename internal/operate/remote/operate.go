@@ -71,7 +71,7 @@ type Exchange struct {
 	// Halted lists the halted symbols by name, up to HaltedMost. It is empty while the halts are not durable and so
 	// must not be shown.
 	Halted []HaltedSymbol `json:"halted,omitempty"`
-	// MarketData says why there are no market data; empty if there are.
+	// MarketData is the reason why there is no market data; empty if there is.
 	MarketData string `json:"market_data,omitempty"`
 }
 

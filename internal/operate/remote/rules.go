@@ -12,12 +12,11 @@ type BlockAnswer struct {
 	Changed bool   `json:"changed"`           // false if the account was already blocked, or was not blocked
 	Blocked *Halt  `json:"blocked,omitempty"` // the present block, nil if the account may place orders
 	Ended   *Halt  `json:"ended,omitempty"`   // the block that was ended
-	// Canceled is what the block has canceled; nil if it canceled nothing, perhaps because there is no room
-	// for it yet.
+	// Canceled has the orders that the block canceled; nil if none, perhaps because there is no room for the record yet.
 	Canceled *CancelAllAnswer `json:"canceled,omitempty"`
 }
 
-// SymbolRules are the rules for orders of a symbol, as text. In a change, "" leaves a rule as it is.
+// SymbolRules are the rules for orders of a symbol, as text. In a change, "" leaves a rule unchanged.
 type SymbolRules struct {
 	Tick    string `json:"tick"`    // limits must be multiples of it
 	Lot     string `json:"lot"`     // amounts must be multiples of it
@@ -25,7 +24,7 @@ type SymbolRules struct {
 	Band    string `json:"band"`    // how far from the last trade's price a limit may be, such as "20%", or NoBound
 }
 
-// AccountRules are the rules for orders of an account, as text. In a change, "" leaves a rule as it is.
+// AccountRules are the rules for orders of an account, as text. In a change, "" leaves a rule unchanged.
 type AccountRules struct {
 	// largest number of shares of an order, or NoBound; the next two may be NoBound too
 	Shares   string `json:"shares"`

@@ -21,7 +21,7 @@ type bound struct {
 	what  string
 	names string // flags, and names in the code
 	value string
-	at    string // what happens at the bound; ends with names of outcry_limit_hits_total
+	at    string // what happens at the bound; ends with limit names of outcry_limit_hits_total
 }
 
 // bounds has the tables of the page: the bounds on everything that a client, an operator or a session of the

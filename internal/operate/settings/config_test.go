@@ -169,7 +169,7 @@ const (
 	exitUsage = 2
 )
 
-// checked runs --check-config, and returns the exit status and what was printed.
+// checked runs --check-config, and returns the exit status and the output.
 func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -281,7 +281,7 @@ func FuzzConfigFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Written out and read again, the settings are the same.
+		// The settings are the same after they are written and read again.
 		var again []byte
 		for _, g := range all {
 			again = append(appendSetting(again, g.flag, g.value), '\n')

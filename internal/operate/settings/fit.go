@@ -15,7 +15,7 @@ import (
 // OrderValue is a setting that is an amount of cash.
 type OrderValue exchange.Cash
 
-// UnmarshalText parses a decimal of 0 or more. The error says why the text is not one.
+// UnmarshalText parses a decimal of 0 or more. The error says what is wrong with the text.
 func (d *OrderValue) UnmarshalText(text []byte) error {
 	cash, err := exchange.ParseBalance(text)
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *OrderValue) UnmarshalText(text []byte) error {
 // MarshalText returns the text that UnmarshalText parses.
 func (d OrderValue) MarshalText() ([]byte, error) { return exchange.Cash(d).Append(nil), nil }
 
-// orderValueError says why a setting is not an amount of dollars.
+// orderValueError explains why a setting is not an amount of dollars.
 type orderValueError string
 
 func (e orderValueError) Error() string { return string(e) }

@@ -26,7 +26,7 @@ const checkTimeout = 10 * time.Second
 // Checks are the checks of --check-config that the server provides, because they need the journal, backups and
 // Postgres. Both are required.
 type Checks struct {
-	// Data returns an error if no server may start with what is in the data directory.
+	// Data returns an error if a server must not start with the present contents of the data directory.
 	Data func(*Config) error
 	// DatabaseURL returns an error if a URL of a database is malformed. It does not connect.
 	DatabaseURL func(url string) error

@@ -179,8 +179,8 @@ func (c *Config) complete() (err error) {
 	return err
 }
 
-// completeAddresses adds the default port to addresses without a port. It leaves an empty address as it is.
-// The error is a *settingError.
+// completeAddresses adds the default port to addresses without a port. It leaves an empty address unchanged. The error
+// is a *settingError.
 func (c *Config) completeAddresses() error {
 	for _, a := range []struct {
 		flag, port string

@@ -36,7 +36,7 @@ const (
 	endsTime     = time.Minute
 )
 
-// Ports is how many ports a trial uses: those after Options.BasePort.
+// Ports is how many ports a trial uses: the ports from Options.BasePort on.
 const Ports = nodeCount * nodePorts
 
 // Options configure a trial.
@@ -160,7 +160,7 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-most), io.SeekStart)
 	}
-	text, _ := io.ReadAll(io.LimitReader(f, most)) // on an error, use what was read
+	text, _ := io.ReadAll(io.LimitReader(f, most)) // after an error, use the part that was read
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return lines[len(lines)-1]
 }
@@ -203,7 +203,7 @@ func (t *trial) noteEnd(n *node, at time.Time) {
 	}
 }
 
-// once runs a node until it ends, or stops it when ctx ends. ended says how it ended on its own. It returns an
+// once runs a node until it ends, or stops it when ctx ends. ended describes how it ended on its own. It returns an
 // error if the node cannot be started or does not stop.
 func (t *trial) once(ctx context.Context, n *node) (ended string, err error) {
 	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -270,7 +270,7 @@ func (t *trial) look(ctx context.Context, n *node) {
 	}
 }
 
-// sayLeads prints that a node leads, and how long after the end of the previous leader it took over.
+// sayLeads prints that a node leads, and how long after the previous leader's end it took over.
 func (t *trial) sayLeads(n *node) {
 	t.mu.Lock()
 	after := ""

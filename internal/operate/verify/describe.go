@@ -129,7 +129,7 @@ func describeCause(c exchange.CancelCause) string {
 	return ""
 }
 
-// describeAmend says what an amend asked for, and what its chain of orders had executed.
+// describeAmend describes what an amend requested, and how much its chain of orders had executed.
 func describeAmend(a *exchange.Amendment) string {
 	s := "; amended to"
 	if a.Amount > 0 {

@@ -106,7 +106,7 @@ func (o *Options) database(ctx context.Context) (url string, release func(), err
 	return url, func() { stop(); unlock() }, nil
 }
 
-// verifier runs the checks; each relies on what the earlier ones have proved.
+// verifier runs the checks; each relies on the results of the earlier ones.
 type verifier struct {
 	dir     string // directory of the journal
 	archive *postgres.Archive

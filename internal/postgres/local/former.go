@@ -76,8 +76,8 @@ func (c *Cluster) former() (pid int, err error) {
 	return 0, nil
 }
 
-// worksOnData reports whether a process is, or may be, a postmaster of the data directory. A postmaster's
-// working directory is its data directory; a process that has ended has none.
+// worksOnData reports whether a process is, or may be, a postmaster of the data directory. A postmaster's working
+// directory is its data directory; a process that has ended has no working directory.
 func (c *Cluster) worksOnData(pid int) bool {
 	data, err := os.Stat(c.dataDir())
 	if err != nil {

@@ -57,7 +57,7 @@ var settling = []step{
 	END $$`, role, database)},
 }
 
-// rename renames the bootstrap superuser of a former version's cluster, whose name is that of role. A session
+// rename renames the bootstrap superuser of a cluster made by an earlier version, whose name is role's. A session
 // cannot rename its own role, so a second superuser does it.
 var rename = step{"rename the superuser", fmt.Sprintf(`DO $$ BEGIN
 	CREATE ROLE outcry_renames SUPERUSER;
@@ -98,9 +98,9 @@ func give(what, kind, catalog, owner, name, where string) step {
 	END $$`, kind, catalog, owner, name, where, role)}
 }
 
-// settleRoles makes role the owner of the database without superuser rights. In clusters of former versions
-// role is the bootstrap superuser; there it renames that user, and gives a new role what it owned. All is one
-// transaction, so an interruption changes nothing, and the next start repeats it.
+// settleRoles makes role the owner of the database without superuser rights. In clusters made by earlier versions,
+// role is the bootstrap superuser; there it renames that user, and makes a new role the owner of its objects.
+// Everything is one transaction, so an interruption changes nothing, and the next start repeats it.
 func (c *Cluster) settleRoles(ctx context.Context) error {
 	conn, err := c.connectAsSuperuser(ctx)
 	if err != nil {

@@ -125,8 +125,8 @@ func TestARoleIsMadeAgain(t *testing.T) {
 	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles), "it may log in again")
 }
 
-// TestTheSuperusersSessionsHaveTheirOwnSettings: the superuser's sessions have their own settings, whatever
-// those of the database are. Their lock timeout is settleLockTimeout.
+// TestTheSuperusersSessionsHaveTheirOwnSettings: the superuser's sessions have their own settings, regardless of those
+// of the database. Their lock timeout is settleLockTimeout.
 func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -220,7 +220,7 @@ func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
 			}
 		}
 		c, err := start(background, o, m)
-		if done < cut { // there were fewer steps, and all were done
+		if done < cut { // there were fewer steps, and all were completed
 			require.NoError(t, err)
 			t.Cleanup(func() { stop(t, c) })
 			require.Equal(t, steps, done)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestARunningClusterIsFoundByItsDirectory, and a stopped one is not.
+// TestARunningClusterIsFoundByItsDirectory checks that a running cluster is found, and a stopped one is not.
 func TestARunningClusterIsFoundByItsDirectory(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	_, err := RunningURL(o.Dir)

@@ -44,8 +44,8 @@ var settings = map[string]string{
 	"jit":                     "off",
 	"max_parallel_workers":    "0", // leave the processors to the exchange
 	"autovacuum_naptime":      "15s",
-	// All queries here use keys, whatever statistics the planner has. Analyzing the large tables after each 10
-	// % of growth costs a third of what writing them does.
+	// All queries here use keys regardless of the planner's statistics. Analyzing the large tables after each 10 % of
+	// growth costs a third of what writing them does.
 	"autovacuum_analyze_scale_factor": "1",
 	"logging_collector":               "off",
 	"log_min_messages":                "warning",

@@ -24,8 +24,7 @@ func TestADirectoryBelowAClosedHomeWorks(t *testing.T) {
 	requireKept(t, begin(t, o), 1)
 }
 
-// ways returns the ways in which this process can run Postgres here: two as root if nothing is forbidden, and
-// otherwise one.
+// ways returns the ways in which this process can run Postgres: two for an unrestricted root, otherwise one.
 func ways(t *testing.T) map[string]*syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -1,5 +1,5 @@
-// Package child helps a program to run another one as its child: it finds outcryd, removes the settings of a server
-// from the environment, and lets the child end together with its parent.
+// Package child helps a program run another one as its child: it finds outcryd, removes the settings of a server from
+// the environment, and lets the child end together with its parent.
 package child
 
 import (

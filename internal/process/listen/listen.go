@@ -125,8 +125,8 @@ func newSocket(family int) (int, error) {
 	return fd, err
 }
 
-// Listen starts to listen, and hands the address over to the listener; b is unusable afterwards, even after
-// an error. An error occurs if another server that was also starting has listened first.
+// Listen starts to listen, and passes the bound socket to the listener; b is unusable afterwards, even after an error.
+// An error occurs if another server that was also starting has listened first.
 func (b *Bound) Listen() (net.Listener, error) {
 	fd := b.fd
 	b.fd = -1

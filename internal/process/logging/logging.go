@@ -16,10 +16,9 @@ import (
 	"time"
 )
 
-// Of lines with the same message, limit and level, at most repeatsMax are logged within repeatsWindow, so
-// that a client that causes trouble repeatedly cannot fill the disk. A line at the end of the window says how
-// many were left out. Errors are always logged: they are the exchange's own, and the last one says why it has
-// stopped.
+// Of lines with the same message, limit and level, at most repeatsMax are logged within repeatsWindow, so that a
+// client that repeatedly causes log lines cannot fill the disk. A line at the end of the window says how many were
+// left out. Errors are always logged: they are the exchange's own, and the last one says why it has stopped.
 const (
 	repeatsMax    = 20
 	repeatsWindow = 10 * time.Second
@@ -151,8 +150,8 @@ func (s *repeats) admit(m message, now time.Time) bool {
 	return false
 }
 
-// find returns the count of a message and the message that it is kept under, which has no text if there are
-// too many messages.
+// find returns the count of a message and the key under which it is kept, which has no text if there are too many
+// messages.
 func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	if r, ok := s.messages[m]; ok {
 		return m, r
@@ -195,7 +194,7 @@ func (s *repeats) report(m message) {
 	_ = s.out.Handle(context.Background(), r) // a line that cannot be written is lost
 }
 
-// reportAll logs what was left out of each message.
+// reportAll logs how many lines of each message were left out.
 func (s *repeats) reportAll() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.messages))

@@ -113,8 +113,8 @@ func ControlGroup(read func(string) ([]byte, error), name string) []string {
 	return upwards(read, "/sys/fs/cgroup", group, name)
 }
 
-// controlGroup1 is ControlGroup for version 1, in which each controller has groups of its own. In a container
-// the path is that of the host, and the group's files are at the root.
+// controlGroup1 is ControlGroup for version 1, in which each controller has its own groups. In a container the path is
+// that of the host, and the group's files are at the root.
 func controlGroup1(read func(string) ([]byte, error), controller, name string) []string {
 	for _, line := range groups(read) {
 		fields := strings.SplitN(line, ":", 3)
@@ -153,7 +153,7 @@ func (n Needs) Bytes() int64 {
 	return int64(n.OpenOrders)*OrderBytes + int64(n.Accounts)*AccountBytes + int64(n.Symbols)*SymbolBytes + 2*n.Large
 }
 
-// Excess returns a line that says how far the bounds together exceed a limit, "" if they do not or there is
+// Excess returns a line that says by how much the sum of the bounds exceeds a limit, or "" if it does not or there is
 // no limit.
 func (n Needs) Excess(limit int64, of string) string {
 	if limit == 0 || n.Bytes() <= limit {

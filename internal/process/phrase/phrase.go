@@ -14,7 +14,7 @@ func Number(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// List joins words with commas, and puts the word last before the final one.
+// List joins words with commas, and puts last, such as "and", before the final word.
 func List(words []string, last string) string {
 	if len(words) == 1 {
 		return words[0]

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// quiet is how long work takes before a terminal shows it. rewriteEvery is how often the line is
-	// rewritten after that.
+	// quiet is how long work must take before a terminal shows it. rewriteEvery is how often the line is rewritten after
+	// that.
 	quiet        = time.Second
 	rewriteEvery = 250 * time.Millisecond
 
@@ -42,7 +42,7 @@ type Line struct {
 	shownAt time.Time  // when the progress was last shown
 }
 
-// Start begins to show on w what Say is called with. The caller must call Stop.
+// Start begins to show the texts passed to Say on w. The caller must call Stop.
 func Start(w io.Writer) *Line {
 	return start(w, columnsOf(w), time.Now(), time.NewTicker(rewriteEvery).C)
 }

@@ -25,7 +25,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// take returns what was written since its last call.
+// take returns the text written since its last call.
 func (s *screen) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

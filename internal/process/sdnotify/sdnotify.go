@@ -124,7 +124,7 @@ func (n *Notifier) Feed(ctx context.Context, alive func(context.Context) error, 
 // Close closes the connection to the service manager.
 func (n *Notifier) Close() {
 	if n != nil {
-		_ = n.conn.Close() // nothing is left to be sent
+		_ = n.conn.Close() // everything has been sent
 	}
 }
 

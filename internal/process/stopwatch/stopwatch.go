@@ -1,4 +1,4 @@
-// Package stopwatch measures how long the stages of a task take, of a random sample of the tasks.
+// Package stopwatch measures how long the stages of a task take, for a random sample of tasks.
 package stopwatch
 
 import (
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is how many tasks there are for each one that is measured, on average. Reading the time at each hand-off
-// between goroutines costs as much as the hand-off.
+// One task in Sample is measured, on average. Reading the time at each hand-off between goroutines costs as much as
+// the hand-off.
 const Sample = 16
 
 // Watch measures the stages of one task. Its zero value does not measure. The goroutine that has the task uses it.
@@ -24,7 +24,7 @@ func (w *Watch) Start() {
 // Measures reports whether the task is measured.
 func (w *Watch) Measures() bool { return !w.began.IsZero() }
 
-// Lap ends the present stage, begins the next, and returns how long the present stage took. It returns 0 if the task
+// Lap ends the current stage, begins the next one, and returns how long the ended stage took. It returns 0 if the task
 // is not measured.
 func (w *Watch) Lap() (took time.Duration) {
 	if w.began.IsZero() {

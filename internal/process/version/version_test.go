@@ -66,7 +66,7 @@ func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
 	require.Contains(t, string(changes), "\n## "+Number+"\n")
 	newest := regexp.MustCompile(`reads journals up to[^.]*\.`).
 		FindString(string(changes))
-		// the first match is of the newest section, which may be that of the next release
+		// the first match is in the newest section, which may be that of the next release
 	require.Equal(t, reads, newest)
 }
 

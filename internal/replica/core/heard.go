@@ -27,9 +27,9 @@ var requests = []raftpb.MessageType{
 	raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote,
 }
 
-// asks reports whether the message is a request from a peer that was let in. The reply to a request
-// is bound to a term, not to a node number, so the log need not have the peer's identity yet. The
-// peer's replies do not count until then, since raft counts them by number.
+// asks reports whether the message is a request from an admitted peer. The reply to a request is bound to a term, not
+// to a node number, so the log need not have the peer's identity yet. The peer's replies do not count until then,
+// since raft counts them by number.
 func (n *Node) asks(m *raftpb.Message) bool {
 	heard := n.letIn[m.GetFrom()]
 	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())

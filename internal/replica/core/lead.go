@@ -65,7 +65,7 @@ func (n *Node) begin() {
 	}
 }
 
-// pin proposes the identity of the cluster and those of its members that are known.
+// pin proposes the identity of the cluster and the known identities of its members.
 func (n *Node) pin() {
 	p := pins{term: n.lead.term, cluster: n.now.cluster}
 	if p.cluster == (Identity{}) {

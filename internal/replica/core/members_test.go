@@ -58,7 +58,7 @@ func TestAVoterIsReplacedInOneJointStep(t *testing.T) {
 	require.Len(t, n.now.conf.GetVoters(), 3)
 	c.propose(1)
 	c.same(3, n.id, 4)
-	// The removed node is refused, whatever it sends.
+	// The removed node is refused, no matter what it sends.
 	require.ErrorContains(t, n.Heard(Member{ID: gone, Identity: identity(byte(gone))}, n.now.cluster), "was removed")
 	term := n.lead.term
 	c.cut[gone] = false
@@ -209,8 +209,8 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	require.True(t, n.Output().Deposed, "it leads a later term")
 }
 
-// TestALateMessageOfAReplacedNodeDoesNotCount checks that a late message of a removed node is not
-// taken for one of the node that has its number now.
+// TestALateMessageOfAReplacedNodeDoesNotCount checks that a late message of a removed node is not attributed to the
+// node that now has its number.
 func TestALateMessageOfAReplacedNodeDoesNotCount(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()

@@ -90,7 +90,7 @@ type Output struct {
 	Commits []Commit          // to be appended to the journal in this order; the driver then calls Node.Applied
 	Index   uint64            // index of the last entry whose records are in Commits; the argument of Node.Applied
 
-	Fetch *Fetch // set once when a fetch is needed; to be done after all Commits so far
+	Fetch *Fetch // set when a fetch is needed, once; the fetch must happen after all Commits so far
 	// FetchOver is set once when another node than Fetch.Peer leads. The driver then ends that
 	// fetch and calls Node.Fetched.
 	FetchOver bool
@@ -350,11 +350,10 @@ func (n *Node) Applied(index uint64) {
 // it at start; until then the node compacts nothing and sends no mark to lagging members.
 func (n *Node) JournalSynced(seq uint64) { n.synced = max(n.synced, seq) }
 
-// MayCampaign sets whether this node is fit to lead; a new node is. A node that is not fit does not
-// campaign and cannot be elected. If it leads, it tries to transfer the leadership again and again,
-// and keeps leading while no other node accepts. It campaigns after all if there was no leader for
-// long, because it may be the only node whose log a majority needs. It then transfers the
-// leadership and Output.Leads stays unset.
+// MayCampaign sets whether this node is fit to lead; a new node is. A node that is not fit does not campaign and
+// cannot be elected. If it leads, it tries to transfer the leadership again and again, and keeps leading while no
+// other node accepts. It campaigns nevertheless if there has been no leader for a long time, because it may be the
+// only node with a log that a majority would elect. It then transfers the leadership and Output.Leads stays unset.
 func (n *Node) MayCampaign(may bool) {
 	n.run(func() {
 		n.mayCampaign = may

@@ -52,8 +52,8 @@ func (n *Node) writing() *Write {
 	return n.out.Write
 }
 
-// write adds what raft wants written to Output.Write and to the log in memory. Several writes
-// become one Write, in which the later replace the earlier as they would on disk.
+// write adds the data that raft wants to store to Output.Write and to the log in memory. Several writes become one
+// Write, in which later ones replace earlier ones as they would on disk.
 func (n *Node) write(m *raftpb.Message) {
 	w := n.writing()
 	if s := m.GetSnapshot(); !raft.IsEmptySnap(s) {

@@ -46,11 +46,10 @@ func (n *Node) Receive(from Identity, m *raftpb.Message) {
 	})
 }
 
-// founding reports whether the cluster may not exist yet and at least one founder has sent no
-// message over a connection that both sides let in. Until all have, nodes with empty logs do not
-// vote for each other. Otherwise two nodes that lost their disks, or were never started before,
-// could found a second cluster while a third node, which refuses them, still has records of the
-// first.
+// founding reports whether the cluster may not exist yet and at least one founder has sent no message over a
+// connection that both sides accepted. Until all have, nodes with empty logs do not vote for each other. Otherwise two
+// nodes that lost their disks, or were never started before, could found a second cluster while a third node, which
+// refuses them, still has records of the first.
 func (n *Node) founding() bool {
 	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
 		return false

@@ -65,9 +65,9 @@ func (s *sim) judgeNew(n *simNode, seq uint64, r []byte) {
 	t.refs[recordRef(r)] = seq
 }
 
-// durable reports whether r is on the disks of a majority, or was there before a disk was lost. The
-// leader that committed r may not have applied the last membership changes yet, and the first node
-// to report r may have applied more. So a majority of any of the last configurations is sufficient.
+// durable reports whether r is on the disks of a majority, or was on one before the disk was lost. The leader that
+// committed r may not have applied the last membership changes yet, and the first node to report r may have applied
+// more. So a majority of any of the last configurations is sufficient.
 func (s *sim) durable(n *simNode, seq uint64, r []byte) bool {
 	have := map[uint64]bool{}
 	for _, p := range s.nodes {
@@ -161,8 +161,8 @@ func (s *sim) judgeJournal(n *simNode, last int) {
 	}
 }
 
-// judgeAnswer checks that the records that an answer reveals are committed and in their places, and
-// that it is not older than what was revealed before the frame was sent.
+// judgeAnswer checks that the records that an answer reveals are committed and in their places, and that it is not
+// older than what other answers revealed before the frame was sent.
 func (s *sim) judgeAnswer(n *simNode, f *simFrame) {
 	t := &s.truth
 	s.note("answer", n.id, f.client.id, f.need)

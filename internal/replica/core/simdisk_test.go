@@ -76,7 +76,7 @@ func (d *simDisk) crash(s *sim) {
 	d.keep(all)
 }
 
-// cutPower keeps what was synced and a random prefix of the rest.
+// cutPower keeps the synced writes and a random prefix of the others.
 func (d *simDisk) cutPower(s *sim) {
 	all := steps(d.dirty)
 	d.keep(all[:s.rnd.IntN(len(all)+1)])

@@ -167,7 +167,7 @@ type simClient struct {
 	at       int // index in s.nodes of the presumed leader
 	refs     uint64
 	frame    []simOp
-	old      []uint64 // refs that the client gave up, which may or may not be done
+	old      []uint64 // refs of commands that the client gave up, which may or may not have been executed
 	attempt  uint64
 	answered int
 	quiet    bool

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// weather holds the parameters that a seed determines: which faults happen, how often, and how slow
-// things are.
+// weather holds the parameters that a seed determines: which faults happen, how often, and how slow disks, network and
+// clocks are.
 type weather struct {
 	name        string
 	nodes       int

@@ -147,7 +147,8 @@ func (n *simNode) stop(d int64) {
 	})
 }
 
-// resume runs what has waited. Messages run in any order among themselves and relative to the rest.
+// resume processes the messages and ticks that have waited. Messages run in any order among themselves and relative to
+// the rest.
 func (n *simNode) resume() {
 	if n.s.now < n.stopped {
 		return

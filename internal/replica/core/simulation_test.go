@@ -26,9 +26,8 @@ func history(seed uint64, p plant) *sim {
 	return s
 }
 
-// TestSimulation plays histories of a cluster with all faults of network, disks, clocks, processes
-// and operators that the simulation knows, and checks what a cluster promises. The same seed gives
-// the same history.
+// TestSimulation plays histories of a cluster with all faults of network, disks, clocks, processes and operators that
+// the simulation supports, and checks the promises of a cluster. The same seed gives the same history.
 func TestSimulation(t *testing.T) {
 	answered, leaders := 0, 0
 	for seed := *simSeed; seed < *simSeed+uint64(*simSeeds); seed++ {

@@ -27,9 +27,8 @@ type Security struct {
 // nodeName is the prefix of a node's name in a certificate, such as node-1.
 const nodeName = "node-"
 
-// RefuseOpen returns nil if there are certificates, or if all addresses are on loopback, as IP
-// addresses or localhost. Otherwise the error names the first node, by number, whose address is
-// not, and the flags to set.
+// RefuseOpen returns nil if there are certificates, or if all addresses are on loopback, as IP addresses or localhost.
+// Otherwise the error names the first node, by number, whose address is not on loopback, and the flags to set.
 func (s Security) RefuseOpen(addresses map[uint64]string) error {
 	if s.Certificates != nil {
 		return nil

@@ -37,7 +37,7 @@ func connect(t testing.TB, address string) net.Conn {
 	return conn
 }
 
-// cut waits until the other side has closed the connection, and returns what it sent.
+// cut waits until the other side has closed the connection, and returns the bytes that it sent.
 func cut(t testing.TB, conn net.Conn) []byte {
 	t.Helper()
 	said, err := io.ReadAll(conn)
@@ -194,7 +194,7 @@ func secured(t testing.TB, authority *certtest.Authority, pairs map[uint64]certt
 func TestNodesWithCertificatesTalk(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	local := net.IPv4(127, 0, 0, 1)
-	// The certificates name the node by number, wherever it is, or the host of its address.
+	// The certificates name the node by its number, which is valid at any address, or by the host of its address.
 	pairs := map[uint64]certtest.Pair{
 		1: authority.Peer("one", time.Hour, "node-1"),
 		2: authority.Peer("two", time.Hour, "node-2"),

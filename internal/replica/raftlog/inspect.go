@@ -24,8 +24,8 @@ type Summary struct {
 // inspectTries is how often Inspect tries to read the log if a segment is deleted during the read.
 const inspectTries = 5
 
-// Inspect reads the log in dir. It takes no lock and changes nothing, so it may be called while the
-// node runs. The error is ErrNone, that of journal.Scan, or a *ContentError.
+// Inspect reads the log in dir. It takes no lock and changes nothing, so it may be called while the node runs. The
+// error is ErrNone, journal.Scan's, or a *ContentError.
 func Inspect(dir string) (Summary, error) {
 	for try := 1; ; try++ {
 		s, err := inspect(dir)

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled writes one entry and a vote for its index at a time, with marks in between, and
-// prints what is written.
+// writeUntilKilled writes entries one at a time, each with a vote for its index, and marks in between, and prints each
+// one once it is written.
 func writeUntilKilled(dir string) {
 	l, d, err := Open(dir, Options{SegmentBytes: 4096, Found: mark(1, 1)})
 	for index := d.Mark.Index + uint64(len(d.Entries)) + 1; err == nil; index++ {
@@ -44,8 +44,8 @@ func writeUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// TestAKilledProcessLeavesWhatItSaid kills a process repeatedly during its writes. The next process
-// continues with what the killed one left, which must include all writes that it printed.
+// TestAKilledProcessLeavesWhatItSaid kills a process repeatedly during its writes. The next process continues with the
+// files of the killed one, which must include all writes that it printed.
 func TestAKilledProcessLeavesWhatItSaid(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -110,8 +110,8 @@ func TestWritesComeBack(t *testing.T) {
 	requireSame(t, want, again)
 }
 
-// TestOneSyncForAll checks that the writes of one call make one record, and that writes without
-// After go with the next one that has After.
+// TestOneSyncForAll checks that the writes of one call make one record, and that writes without After are stored
+// together with the next one that has After.
 func TestOneSyncForAll(t *testing.T) {
 	l, d := mustOpen(t, t.TempDir(), Options{Found: mark(1, 1)})
 	require.Equal(t, uint64(1), l.journal.Appended())

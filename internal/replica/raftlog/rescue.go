@@ -67,7 +67,7 @@ func (s Stopped) Rescue(address string) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	// What an earlier call has left is incomplete, or starts after another last record.
+	// The files of an earlier call are incomplete, or start after a different last record.
 	if _, err := os.Stat(s.Dir); err == nil {
 		if err := os.RemoveAll(fresh); err != nil {
 			return o, fmt.Errorf("raftlog: %w", err)

@@ -67,8 +67,8 @@ func journalOf(t *testing.T, s Stopped) (all []byte) {
 	return all
 }
 
-// TestARescuedNodeHasAllThatItsLogHas checks that a rescue keeps records that the journal did not
-// have yet, and those that needed lost members to be committed.
+// TestARescuedNodeHasAllThatItsLogHas checks that a rescue keeps records that the journal did not have yet, and those
+// that could only have been committed with the lost members.
 func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	data := t.TempDir()
 	s := led(t, data, 5, 2)

@@ -63,8 +63,8 @@ var rooms = []room{
 	{folder: "loadtest", floor: 7},
 }
 
-// pure names the packages that do no I/O, read no clock, draw no random numbers and start no goroutine. They do not
-// import what is in forbidden, and do not use the functions of package time in clock.
+// pure names the packages that do no I/O, read no clock, draw no random numbers and start no goroutine. They must not
+// import the packages in forbidden, and must not use the functions of package time listed in clock.
 var (
 	pure      = []string{"internal/exchange", "internal/door/xml/wire"}
 	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync",

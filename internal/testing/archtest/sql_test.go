@@ -37,9 +37,9 @@ func unqualified(sql string) (names []string) {
 	return names
 }
 
-// TestEveryStatementNamesItsSchemas checks every string of the programs, and the migrations since the one
-// that made the schemas. Without its schema, a relation is found through search_path, and may be another one
-// for a role with a different path.
+// TestEveryStatementNamesItsSchemas checks every string of the programs, and the migrations since the one that created
+// the schemas. A relation without a schema is found through search_path, and may be a different one for a role with a
+// different path.
 func TestEveryStatementNamesItsSchemas(t *testing.T) {
 	statements := 0
 	check := func(where, sql string) {

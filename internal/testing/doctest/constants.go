@@ -63,8 +63,8 @@ func (c *Constants) Text(dir, name, unit string) (string, error) {
 	return strings.TrimSpace(Thousands(n>>shift) + " " + unit), nil
 }
 
-// Import implements types.Importer. Packages outside this module are empty, except time, which has its units,
-// because their constants are not ours.
+// Import implements types.Importer. Packages outside this module are empty, except time, which has its units, because
+// their constants are not the project's.
 func (c *Constants) Import(name string) (*types.Package, error) {
 	if name == "time" {
 		return timePackage, nil

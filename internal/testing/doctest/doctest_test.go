@@ -25,7 +25,7 @@ func shell(t *testing.T, patience time.Duration) *Shell {
 	return s
 }
 
-// page makes a page of lines; ~~~ in a line stands for a fence.
+// page makes a page from lines; ~~~ in a line becomes a code fence.
 func page(t *testing.T, lines ...string) *Page {
 	t.Helper()
 	p, err := Parse("page.md", fenced(lines...))

@@ -1,5 +1,5 @@
-// Package doctest runs the commands of a page of documentation in a shell, and compares their output with the
-// output that the page shows. So a test keeps the page and the programs in agreement.
+// Package doctest runs the commands of a page of documentation in a shell, and compares their output with the output
+// that the page shows. So a test keeps the page and the programs consistent.
 //
 // Commands are in fenced blocks of the language console. A line that begins with "$ " is a command, which a
 // backslash at its end continues on the next line. The lines up to the next command are its output. A command
@@ -28,7 +28,7 @@ import (
 	"strings"
 )
 
-// Mode says how a part of a page is run.
+// Mode determines how a part of a page is run.
 type Mode string
 
 // The modes.
@@ -37,7 +37,7 @@ const (
 	Fails     Mode = "fails"     // the last command must fail
 	Repeat    Mode = "repeat"    // each command is repeated until it prints what is shown
 	Stays     Mode = "stays"     // the command stays in the background
-	Interrupt Mode = "interrupt" // the command is interrupted once it has printed what is shown
+	Interrupt Mode = "interrupt" // the command is interrupted once it has printed the shown output
 	Skip      Mode = "skip"      // the block is not run
 	Meanwhile Mode = "meanwhile" // not a block: the test calls a function
 )

@@ -151,7 +151,7 @@ func (s *Shell) repeat(ctx context.Context, do func() error) error {
 	}
 }
 
-// background starts a command and waits until it has printed what is shown.
+// background starts a command and waits until it has printed the shown output.
 func (s *Shell) background(ctx context.Context, step Step, interrupt bool) error {
 	// The command runs in its own job, to which Ctrl-C is sent. Without job control, bash makes the command ignore
 	// SIGINT.

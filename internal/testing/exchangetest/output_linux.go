@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// output is what a process has written to its standard error. Reads wait for more until the process has ended. The
-// process never waits for a reader.
+// output is the standard error of a process. Reads block until more arrives or the process has ended. The process
+// never waits for a reader.
 type output struct {
 	mu    sync.Mutex // guards the fields below
 	more  sync.Cond  // signaled after each change
@@ -19,7 +19,7 @@ type output struct {
 	ended bool
 }
 
-// newOutput collects what is written to a pipe. ended is closed once all of it was read.
+// newOutput collects the bytes written to a pipe. ended is closed once all have been read.
 func newOutput(pipe io.Reader) (o *output, ended <-chan struct{}) {
 	o = &output{}
 	o.more.L = &o.mu

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CandleTwin has all trades of S, and computes the candles from them in the most obvious way.
+// CandleTwin is a reference model: it has all trades of S, and computes the candles from them in the most obvious way.
 type CandleTwin struct {
 	Trades []exchange.Trade
 	Seqs   []uint64 // journal record of each trade
@@ -46,7 +46,7 @@ type CandleMarket struct {
 	now   int64
 }
 
-// NewCandleMarket returns a market, and the records that it begins with.
+// NewCandleMarket returns a market, and the records with which it begins.
 func NewCandleMarket(seed uint64) (m *CandleMarket, opening [][]byte) {
 	m = &CandleMarket{R: rand.New(rand.NewPCG(seed, 4)), now: 1_795_000_000 * exchange.Second}
 	opening = [][]byte{Made}
@@ -58,7 +58,7 @@ func NewCandleMarket(seed uint64) (m *CandleMarket, opening [][]byte) {
 	return m, opening
 }
 
-// SideAt returns the side that rests at a price.
+// SideAt returns the side whose orders may rest at a price.
 func (m *CandleMarket) SideAt(p exchange.Price) exchange.Side {
 	if p <= 20 {
 		return exchange.Buy

@@ -1,5 +1,5 @@
-// Package pgtest gives tests a real Postgres: one cluster for each test binary, with an empty database for
-// every test that asks for one, or a cluster for a single test that stops or kills it.
+// Package pgtest gives tests a real Postgres: one cluster for each test binary, with an empty database for every test
+// that requests one, or a cluster for a single test that stops or kills it.
 //
 // A package's TestMain calls Main, which stops the shared cluster after the tests. If a test binary is
 // killed, its clusters end too, and a later test binary removes their files.

@@ -15,7 +15,7 @@ import (
 // supports.
 const ticksPerSecond = 100
 
-// Usage is what a process has used so far, and what it holds now.
+// Usage is the resources that a process has used so far, and those that it holds now.
 type Usage struct {
 	CPU      time.Duration // processor time of all its threads, since it began
 	Resident int64         // resident memory in bytes

@@ -26,7 +26,7 @@ type Answer struct {
 	Balance, Held        string     // cash of an account, and the part of it that is held
 	Parts                []Part     // positions of an account, or elements of an orders or a fills
 	More                 bool       // whether further executions, orders or fills were left out
-	After                string     // with More, in an orders or a fills: value of after that asks for the next page
+	After                string     // in an orders or a fills with More: the value of after that requests the next page
 }
 
 // Executed is one execution in an Answer: shares, dollars a share, and seconds
@@ -98,7 +98,7 @@ var answerKinds = map[string]answerKind{
 	"fills":        {parts: []string{"fill", "more"}},
 }
 
-// parse fills a from an element of <results>. The error says what the element lacks or must not have.
+// parse fills a from an element of <results>. The error names what the element lacks or must not have.
 func (a *Answer) parse(e *element, kind answerKind) error {
 	if err := needsAttributes(e, kind.needs); err != nil {
 		return err

@@ -202,8 +202,8 @@ func (f *FrameReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// makeRoom makes room after end. If the buffer is full and smaller than the frame, its size is doubled,
-// up to what the frame needs; otherwise the data moves to the front. The error is Admit's.
+// makeRoom makes room after end. If the buffer is full and smaller than the frame, its size is doubled, up to the size
+// of the frame; otherwise the data moves to the front. The error is Admit's.
 func (f *FrameReader) makeRoom() error {
 	used := f.end - f.start
 	to := f.buf

@@ -2,11 +2,11 @@ package wire
 
 import "outcry/internal/exchange"
 
-// JudgeMalformed applies judge to the elements that Decode rejected. It calls judge once, with a command
-// of the frame's account that represents them all: opening an account for <create>, placing an order for
-// <transactions>. If judge returns a refusal, the refusal's text replaces each of these errors and no
-// attributes are repeated, so that clients who may not send such a frame do not learn what is wrong
-// with it. judge is not called for a <transactions> without a valid account.
+// JudgeMalformed applies judge to the elements that Decode rejected. It calls judge once, with a command of the
+// frame's account that represents them all: opening an account for <create>, placing an order for <transactions>. If
+// judge returns a refusal, the refusal's text replaces each of these errors and no attributes are repeated, so that
+// clients that may not send such a frame do not learn what is wrong with it. judge is not called for a <transactions>
+// without a valid account.
 func (r *Request) JudgeMalformed(judge func(c *exchange.Command) exchange.Refusal) {
 	if r.Refused() == 0 || r.refusal != "" || !r.creates && r.actsFor == "" {
 		return // the most common case: return before c is allocated

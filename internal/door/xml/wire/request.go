@@ -11,8 +11,8 @@ import (
 // Request is a decoded frame: its commands, and the places of their answers in the reply. The zero value
 // is an empty request. A Request retains no part of the frame. It is not safe for concurrent use.
 type Request struct {
-	// Connectionless says that frames do not arrive over a connection of the client, as with HTTP, so that
-	// orders cannot be canceled when it ends. It must be set before Decode.
+	// Connectionless means that frames do not arrive over a connection of the client, as with HTTP, so that orders cannot
+	// be canceled when it ends. It must be set before Decode.
 	Connectionless bool
 
 	// Commands are to be executed in this order. Decode fills them. Callers must not change them between
@@ -53,9 +53,9 @@ type slot struct {
 	echoEnd int
 }
 
-// Decode reads a frame's XML into r and reuses the memory of r. names are those that the sender used last, nil for
-// none. It does not fail: for a malformed document, an unknown root element and the like, r becomes a request without
-// commands whose reply says what is wrong.
+// Decode reads a frame's XML into r and reuses the memory of r. names caches the names that the sender used last; it
+// may be nil. It does not fail: for a malformed document, an unknown root element and the like, r becomes a request
+// without commands whose reply describes the error.
 func (r *Request) Decode(frame []byte, names *exchange.Names) {
 	r.reset()
 	if s := (scanner{r: r, xml: frame, names: names}); !s.scan() {
@@ -147,7 +147,7 @@ func (r *Request) create(root *element) {
 	}
 }
 
-// account reads an <account> that asks to open an account.
+// account reads an <account> element, which opens an account.
 func (r *Request) account(e *element) {
 	c := exchange.Command{Kind: exchange.OpenAccount}
 	err := first(onlyAttributes(e, "id", "balance", "ref"), noContent(e))

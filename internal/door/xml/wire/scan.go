@@ -125,7 +125,7 @@ func (s *scanner) create() bool {
 	}
 }
 
-// open reads an <account> that asks to open an account.
+// open reads an <account> element, which opens an account.
 func (s *scanner) open() bool {
 	if !s.leaf("</account") || s.has&^refAttr != idAttr|balanceAttr || !s.account() {
 		return false

@@ -132,7 +132,8 @@ func (x *exchange) refuse(name, attributes string, err error) string {
 	return "<error" + attributes + ">" + text + "</error>"
 }
 
-// echo returns the attributes of n that a reply repeats; sym is taken from around, the enclosing symbol.
+// echo returns the attributes of n that a reply repeats; the value of sym comes from around, the enclosing symbol
+// element.
 func (x *exchange) echo(n, around *node) (s string) {
 	for _, name := range []string{"sym", "amount", "limit", "id"} {
 		switch {

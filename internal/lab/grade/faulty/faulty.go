@@ -31,7 +31,7 @@ type Options struct {
 type Fault struct {
 	Name  string
 	Group string // group of the cases that fail because of the fault
-	Tell  string // what the server does, in a few words
+	Tell  string // short description of what the server does
 }
 
 // has reports whether a fault is switched on. It panics if there is no such fault.

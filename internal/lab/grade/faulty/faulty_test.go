@@ -285,7 +285,7 @@ func once(part string) func([]string) bool {
 	}
 }
 
-// roundsMost is how often a race is tried, at most, until the fault shows.
+// roundsMost is the maximum number of attempts at a race until the fault shows.
 const roundsMost = 50
 
 func TestTheRacingFaultsAreSeen(t *testing.T) {

@@ -113,7 +113,7 @@ func gradeOf(t *testing.T, to target.Target, within time.Duration) *grade.Result
 // gradeTime is the default of --time.
 const gradeTime = 180 * time.Second
 
-// triesMost is how often a fault is graded, at most, until the result is as required: on a machine that stalls for
+// triesMost is how often a fault is graded, at most, until the result is as required: if the machine stalls for
 // seconds, a case can exceed its time.
 const triesMost = 3
 
@@ -134,7 +134,7 @@ func gradeFault(t *testing.T, f Fault, page []string) (graded row) {
 	return graded
 }
 
-// gradeOnce grades a server with one fault, and returns its row and what is wrong with it.
+// gradeOnce grades a server with one fault, and returns its row, and a description of the error if the row is wrong.
 func gradeOnce(t *testing.T, f Fault) (graded row, wrong string) {
 	to := attached
 	if f.Group == "durability" || f.Name == "silence-ends" { // these need a server that can be restarted

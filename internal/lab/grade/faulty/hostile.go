@@ -25,7 +25,7 @@ var Hostilities = []string{
 	"eats-memory", // is correct, and allocates memory with each frame, up to 1 GiB
 }
 
-// hostile has what a hostility does with a connection; nil if type server implements the hostility.
+// hostile maps a hostility to the function that handles a connection; nil if type server implements the hostility.
 var hostile = map[string]func(net.Conn){
 	"garbage":     func(c net.Conn) { echo(c, garbage) },
 	"endless":     endless,
@@ -41,7 +41,7 @@ var hostile = map[string]func(net.Conn){
 	"eats-memory": nil,
 }
 
-// What the hostile servers send, and how much of it.
+// What the hostile servers send, and how much.
 const (
 	garbage = "\x00\xff\x1b[2J</pre><script>alert(1)</script>=1+1,\"'\r\n-1\n"
 	markup  = `<error a="&lt;script>` +

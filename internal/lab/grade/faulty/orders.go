@@ -107,7 +107,7 @@ func (x *exchange) number(sym string) int {
 	return n
 }
 
-// hold sets aside the money or the shares that an order could need. The error says that there is too little.
+// hold sets aside the money or the shares that an order could need. The error says that the account has too little.
 func (x *exchange) hold(o *order) error {
 	a := x.accounts[o.account]
 	if !o.buys {
@@ -273,7 +273,7 @@ func (x *exchange) cancel(id string, n *node) (string, error) {
 	return text, nil
 }
 
-// giveBack removes an order from its book, and returns what was held for left, its open shares.
+// giveBack removes an order from its book, and returns the hold for left, its open shares, to the account.
 func (x *exchange) giveBack(o *order, left *big.Rat) {
 	a, book := x.accounts[o.account], x.books[o.sym]
 	o.open = new(big.Rat)

@@ -91,7 +91,7 @@ func (s *server) close() {
 	s.journal.close()
 }
 
-// serve answers the frames of a connection until one of them ends it.
+// serve answers the frames of a connection until a frame ends the connection.
 func (s *server) serve(c net.Conn) {
 	in := &input{c: c, r: bufio.NewReaderSize(c, frameBytesMax), o: s.o}
 	for first := true; ; first = false {
@@ -194,8 +194,8 @@ func (s *server) reply(c net.Conn, xml string) error {
 	return err
 }
 
-// drain shuts down the sending side, and reads for a moment what the client still sends: closing a
-// connection with unread bytes could discard its last reply.
+// drain shuts down the sending side, and briefly keeps reading what the client sends: closing a connection with unread
+// bytes could discard its last reply.
 func (s *server) drain(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -96,7 +96,7 @@ func written(n xml.Name) string {
 	return n.Local
 }
 
-// escape escapes a value so that it is read back the same.
+// escape escapes a value so that reading it back gives the same value.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
 		"\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Autograder says what the archive for Gradescope contains besides its scripts.
+// Autograder specifies what the archive for Gradescope contains besides its scripts.
 type Autograder struct {
 	Program string   // path of an outcry-lab executable for Linux, where Gradescope grades
 	Start   string   // the command that starts a submission's server, in its folder
@@ -35,8 +35,8 @@ var (
 // zero time would have month 0 in a zip file, which some programs reject.
 var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names what is missing
-// or malformed, or a program that is not for Linux. After an error, the output is unusable.
+// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names the missing or
+// malformed part, or a program that is not for Linux. After an error, the output is unusable.
 func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	if a.Start == "" {
 		return errors.New("report: an autograder needs the command that starts a submission's server")

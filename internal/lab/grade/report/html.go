@@ -19,8 +19,8 @@ var pageStyle string
 // linker keep every method of the program, 2.4 MB of them.
 type page struct{ strings.Builder }
 
-// add appends a constant format, each %s of which is replaced by a value's escaped text, so that nothing that a
-// server sent can be more than text, or end a quoted attribute.
+// add appends a constant format, each %s of which is replaced by a value's escaped text, so that nothing that a server
+// sent becomes markup or ends a quoted attribute.
 func (p *page) add(format string, values ...any) {
 	texts := make([]any, len(values))
 	for i, v := range values {

@@ -95,7 +95,8 @@ func junit(c grade.CaseResult, counts *junitCounts) junitCase {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }
 
-// explained returns why a case failed, in lines: the rule, what must hold, what was expected, the conversation.
+// explained returns why a case failed, as lines of text: the rule, what must hold, what was expected, the
+// conversation.
 func explained(c grade.CaseResult) string {
 	text := fmt.Sprintf("PROTOCOL, %s: %s\n", c.Rule, c.Tell)
 	if c.Message != "" {

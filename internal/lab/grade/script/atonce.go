@@ -181,7 +181,8 @@ func (b *block) compare() error {
 	return nil
 }
 
-// matchReplies marks the replies that match w as taken. It returns a *wrong if w wants another number of them.
+// matchReplies marks the replies that match w as taken. It returns a *wrong if w expects a different number of
+// replies.
 func (b *block) matchReplies(m *matcher, w counted, taken []bool) error {
 	n, of := 0, len(taken)
 	for i, reply := range b.replies {
@@ -215,7 +216,7 @@ func (b *block) matchReplies(m *matcher, w counted, taken []bool) error {
 	return wrongf("Of the %d replies, exactly %d must be like %s: %d are.", of, want, b.like(m, w), n)
 }
 
-// like returns what a line wants, as text.
+// like returns, as text, what a line expects.
 func (b *block) like(m *matcher, w counted) string {
 	elements, anything, err := b.wants(w.text, "1")
 	if err != nil || anything || w.count == "*" && w.text == "" {

@@ -41,7 +41,7 @@ func (r *remarks) add(remark dialect.Remark) {
 	r.forms = append(r.forms, remark.Form)
 }
 
-// player returns a player of a server that it can kill, and start again at the same address.
+// player returns a Player for a server that it can kill and restart at the same address.
 func player(t *testing.T, o faulty.Options, seen *remarks, wait time.Duration) *script.Player {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -302,7 +302,7 @@ func TestEachCaseSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{
 		"form/account-attribute": true, // dialect.Probe finds it
-		// TestALengthThatIsNoneEndsTheConnection has a server that never closes and accepts no zeros.
+		// TestALengthThatIsNoneEndsTheConnection uses a server that never closes connections and rejects leading zeros.
 		"frames/leading-zeros": true, "limits/length-not-a-number": true, "limits/length-negative": true,
 		"limits/length-huge": true,
 	}

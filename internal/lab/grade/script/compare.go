@@ -38,7 +38,7 @@ func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
 	return nil
 }
 
-// which returns words that say which answer a message is about.
+// which names the answer that a message is about.
 func which(i, of int, asked []string) string {
 	answer := "The answer"
 	if of > 1 {

@@ -10,8 +10,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// ledger records the accounts of a play, from what was sent and answered: their deposits and their
-// accepted orders.
+// ledger records the accounts of a play from requests and answers: their deposits and their accepted orders.
 type ledger struct {
 	cash   map[string]*big.Rat    // by account
 	shares map[[2]string]*big.Rat // by account and symbol

@@ -271,7 +271,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 	return nil
 }
 
-// showLost adds to the trace an order that is gone or has lost executions.
+// showLost adds to the trace an order that is missing or has lost executions.
 func (p *play) showLost(account string, o loadOrder, answer *dialect.Element) {
 	p.trace.got(1, p.trace.sent(1, "before it was killed", o.sent), o.got)
 	turn := p.trace.sent(1, "after it was started again",

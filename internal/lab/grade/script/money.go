@@ -74,8 +74,8 @@ func probeShares(ctx context.Context, p *play, s *Step) error {
 	return f.probe(ctx, p, s.args[2], reported)
 }
 
-// endsWith reports whether no later line depends on what the probe of s leaves on hold: all later lines test facts,
-// and other facts than s.
+// endsWith reports whether no later line depends on the holds that the probe of s leaves: all later lines test facts,
+// and none of them that of s.
 func (p *play) endsWith(s *Step) bool {
 	return !slices.ContainsFunc(p.c.Steps, func(o Step) bool {
 		if o.line <= s.line {
@@ -133,7 +133,7 @@ func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *bi
 		f.account, f.due(protocol, reported, dues), shows)
 }
 
-// due returns what an account must have, in words.
+// due describes in words what an account must have.
 func (f *fact) due(protocol string, reported *big.Rat, dues []*big.Rat) string {
 	text := fmt.Sprintf("%s free %s", protocol, f.of)
 	if len(dues) > 1 {
@@ -142,7 +142,7 @@ func (f *fact) due(protocol string, reported *big.Rat, dues []*big.Rat) string {
 	return text
 }
 
-// shows explains how orders show what an account has.
+// shows explains how orders reveal the holdings of an account.
 const shows = "What an account has shows in what it can still order: a buy needs amount × limit in dollars, and a " +
 	"sell its shares."
 

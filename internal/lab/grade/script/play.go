@@ -54,7 +54,7 @@ type owed struct {
 	turn int    // number of the frame in the trace
 }
 
-// wrong is an error: the server did not do what the case wants.
+// wrong is an error: the server did not do what the case requires.
 type wrong struct{ message string } // message is a sentence or two for the author of the server
 
 func (w *wrong) Error() string { return w.message }
@@ -160,7 +160,7 @@ func (p *play) send(ctx context.Context, n int, doc string) error {
 	return ch.write(ctx, p.Habits.Frame(doc))
 }
 
-// write sends bytes in ch.pieces writes, or holds them back until all ch.hold frames are there.
+// write sends bytes in ch.pieces writes, or holds them back until it has all ch.hold frames.
 func (ch *channel) write(ctx context.Context, b []byte) error {
 	ch.held = append(ch.held, b...)
 	if ch.hold > 1 {

@@ -286,8 +286,8 @@ func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 	require.Equal(t, Fail, p.Play(t.Context(), parse(t, "orders", atOnce)).Status, "only in its group")
 }
 
-// The server is right for the first frames, then wrong in the race, and afterwards right as often as the
-// key says.
+// The server is right for the first frames, then wrong in the race, and afterwards right as many times as the key of
+// the map.
 func TestARaceIsPlayedThreeTimes(t *testing.T) {
 	for right, says := range map[int]string{
 		0: "Of the 4 replies, exactly 4 must be like <results/>: 0 are.",

@@ -311,8 +311,8 @@ func (p *play) expectClosed(ctx context.Context, n int) error {
 	return err
 }
 
-// answersOf returns the answers in a reply. A root <error> counts as the only answer: that the root is wrong
-// is a fault of form.
+// answersOf returns the answers in a reply. A root <error> counts as the only answer: the wrong root is reported as a
+// formal error.
 func answersOf(root *dialect.Element) []*dialect.Element {
 	if root.Name == "error" {
 		return []*dialect.Element{root}

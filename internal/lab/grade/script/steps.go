@@ -121,7 +121,7 @@ func partsOf(c *Case) []string {
 type checker struct {
 	part  string
 	bound map[string]bool
-	block bool // the line belongs to at-once, where {n} has a value
+	block bool // the line belongs to an at-once block, in which {n} has a value
 }
 
 // expander returns an expander in which every name has a value of the right form.

@@ -35,7 +35,7 @@ const (
 	shrinkTime = 6 * time.Second
 )
 
-// playTape plays a tape, and if it fails looks for the shortest part of it that still fails.
+// playTape plays a tape. If it fails, playTape looks for the shortest part of it that still fails.
 func playTape(ctx context.Context, p *play, s *Step) error {
 	n, _ := strconv.Atoi(s.args[0]) // the parser has checked it
 	orders := model.Tape(p.Seed*(tapesMax+1)+uint64(n), tapeOrders)
@@ -130,9 +130,9 @@ func status(o model.Order) string {
 	return b.String() + "</status>"
 }
 
-// shrink removes halves of a failing tape, then quarters, and so on down to single orders, as long as the rest
-// still fails and there is time. The trace is that of the returned tape. The error is a *dialect.Broken if a frame
-// got no reply.
+// shrink removes halves of a failing tape, then quarters, and so on down to single orders, as long as the rest still
+// fails and time is left. The play's trace is then that of the returned tape. The error is a *dialect.Broken if a
+// frame got no reply.
 func (p *play) shrink(ctx context.Context, orders []model.TapeOrder, bad *wrong) ([]model.TapeOrder, *wrong, error) {
 	ctx, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()

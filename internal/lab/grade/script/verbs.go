@@ -8,8 +8,8 @@ import (
 // verb is an action of a line with | or ?. docs/reference/CASES.md is generated from the table.
 type verb struct {
 	name  string // the name of a fact begins with ?: "? cash"
-	args  string // as the reference shows them: "N", "ACCOUNT DOLLARS"
-	tells string // what it does, in a sentence, for the reference
+	args  string // the arguments as the reference shows them: "N", "ACCOUNT DOLLARS"
+	tells string // a sentence for the reference that says what the verb does
 	// check returns what is wrong with the arguments, in which {part} and $ values are already replaced. It is nil
 	// if the verb has no arguments.
 	check func(args []string) error

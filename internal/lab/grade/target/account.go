@@ -61,7 +61,7 @@ func look(name string) (account, error) {
 		}
 		return account{Name: name, UID: uint32(id), GID: uint32(id)}, nil
 	}
-	uid, wrongUser := strconv.ParseInt(found.Uid, 10, 64) // on macOS the user nobody has -2
+	uid, wrongUser := strconv.ParseInt(found.Uid, 10, 64) // on macOS the user nobody has the id -2
 	gid, wrongGroup := strconv.ParseInt(found.Gid, 10, 64)
 	if err := errors.Join(wrongUser, wrongGroup); err != nil {
 		return account{}, fmt.Errorf("grade: user %q: %w", name, err)
@@ -120,7 +120,7 @@ func (a account) needs(folder string, files []string) error {
 	return nil
 }
 
-// first runs one of the scripts above as a on files, and returns what it prints.
+// first runs one of the scripts above, as the user of a, on files, and returns its output.
 func (a account) first(script string, files []string) (string, error) {
 	if len(files) == 0 {
 		return "", nil

@@ -13,7 +13,7 @@ import (
 // attachedTime is how long Start waits for an attached server to accept a connection.
 const attachedTime = 5 * time.Second
 
-// errInUse means that something accepts connections at the address where the server should listen.
+// errInUse means that something accepts connections at the address on which the server should listen.
 var errInUse = errors.New("something else listens there already")
 
 // attached is a server that runs already.

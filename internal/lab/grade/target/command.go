@@ -117,8 +117,8 @@ func (c *command) CanKill() bool { return true }
 // Log is part of Target.
 func (c *command) Log() string { return c.log.String() }
 
-// Start is part of Target. It returns ErrNotTried if the server's port is in use, if the server could read or
-// write what Options forbids, or if it could not enter its folder or read what it needs.
+// Start is part of Target. It returns ErrNotTried if the server's port is in use, if the server could read or write
+// what Options forbids, or if it could not enter its folder or read files that it needs.
 func (c *command) Start(ctx context.Context) error {
 	if c.keeper != nil {
 		return fmt.Errorf("grade: %s runs already", c.o.Command)

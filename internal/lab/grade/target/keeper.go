@@ -147,7 +147,7 @@ func runLast(command []string) error {
 	return nil
 }
 
-// family has what the keeper knows of a server's processes.
+// family has what the keeper knows about a server's processes.
 type family struct {
 	first  int                // id of the process that the keeper started; it leads a group
 	status syscall.WaitStatus // exit status of first, once it has ended

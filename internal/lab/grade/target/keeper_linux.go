@@ -167,7 +167,7 @@ func killAdopted(all []process) (alive bool) {
 	return alive
 }
 
-// threadsOf returns how many threads a user has: a limit of processes counts them.
+// threadsOf returns how many threads a user has: the limit on processes counts threads.
 func threadsOf(uid int) (n uint64) {
 	all, _ := processes() // empty on an error
 	for _, p := range all {

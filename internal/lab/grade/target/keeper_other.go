@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// threadsGuessed is how many processes and threads a user is assumed to have, since they are not counted here.
+// threadsGuessed is how many processes and threads a user is assumed to have, since they cannot be counted on this
+// system.
 const threadsGuessed = 2000
 
 // self returns the path of this program.

@@ -13,8 +13,8 @@ import (
 // linksMax is how many links a path may pass, as in the kernel.
 const linksMax = 40
 
-// openFiles is where the kernel has a link for each open file of a process. Such a link leads to the file,
-// whatever its text is, and no user can create one.
+// openFiles is where the kernel has a link for each open file of a process. Such a link leads to the file regardless
+// of its text, and no user can create one.
 const openFiles = "/proc/*/fd"
 
 // place is a file on the way along a path: a folder, a link, or the end of the path.
@@ -112,7 +112,7 @@ func (a account) guardResult(result string) error {
 	for _, p := range way {
 		made = made || p.path == end
 		switch {
-		case p.mode&fs.ModeCharDevice != 0: // what is written to a device cannot be changed
+		case p.mode&fs.ModeCharDevice != 0: // data written to a device cannot be changed afterwards
 		case p.uid == a.UID: // the owner can write it, or make it writable
 			return refused(p.path)
 		case p.mode&fs.ModeSymlink != 0, p.mode.IsDir() && p.mode&fs.ModeSticky != 0:

@@ -7,13 +7,12 @@
 //
 //	outcry-lab grade ── lifeline, a pipe ──▶ keeper ── starter, which becomes sh -c COMMAND ── …
 //
-// On Linux the keeper is the subreaper of all that the command starts: a process that loses its parent
-// becomes the keeper's child, whatever it did to its group, session and environment. When the lifeline
-// ends, which also happens if the kit is killed, the keeper kills all descendants until the kernel
-// reports that it has no child. While any of them lives, it reaps no child: each killed process then
-// still counts against the limit of processes, so a fork bomb runs out of forks. If the keeper itself is
-// killed, the kit is the next subreaper: it kills the processes that become its children, and every
-// process with the mark that was in the server's environment.
+// On Linux the keeper is the subreaper of all that the command starts: a process that loses its parent becomes the
+// keeper's child, regardless of its group, session and environment. When the lifeline ends, which also happens if the
+// kit is killed, the keeper kills all descendants until the kernel reports that it has no child. While any of them
+// lives, it reaps no child: each killed process then still counts against the process limit, so a fork bomb runs out
+// of processes. If the keeper itself is killed, the kit is the next subreaper: it kills the processes that become its
+// children, and every process with the mark that was in the server's environment.
 //
 // Elsewhere (macOS) only the process group is killed. Processes that other services start for the server
 // are out of reach: cron, systemd, Docker.
@@ -31,18 +30,18 @@ const (
 	ReadyTime   = 60 * time.Second // time from the start until the server must accept connections
 	LogBytesMax = 64 << 10         // bytes kept of the end of the server's output
 
-	killTime = 10 * time.Second // time for all processes to end after SIGKILL: one may wait for a disk
+	killTime = 10 * time.Second // time for all processes to end after SIGKILL: a process may be waiting for a disk
 	portTime = 5 * time.Second  // time for the port to become free after that
 	pollTime = 20 * time.Millisecond
 )
 
-// ErrNotTried means that Start started nothing, for a reason that is not the server's fault: something else
-// listens at its address, or its user has access that it must not have, or lacks access that it needs.
+// ErrNotTried means that Start started nothing, for a reason that is not the server's fault: something else listens at
+// its address, or its user has access that it must not have, or does not have access that it needs.
 var ErrNotTried = errors.New("grade: the server was not tested")
 
 // Target is a server to grade. Its methods are called by one goroutine, except First.
 type Target interface {
-	// Name returns what the report calls the server: its address or command.
+	// Name returns the server's name in the report: its address or command.
 	Name() string
 	// Addr returns where the server listens, host and port. Start may change it.
 	Addr() string
@@ -82,11 +81,11 @@ var DefaultLimits = Limits{Memory: 4 << 30, Processes: 1024, Files: 4096, FileSi
 // Options configure Command.
 type Options struct {
 	Command string // run by /bin/sh, with PORT in the environment
-	// Addr is where the server listens, host and port; "" chooses a free port of this machine.
+	// Addr is the address at which the server listens, host and port; "" chooses a free port of this machine.
 	Addr string
 	Dir  string // the server's working directory; "" means the current one
-	// User runs the server: a name or a number. If it is "", root uses the user nobody, and any other user itself.
-	// A user other than root cannot name anyone else.
+	// User runs the server: a name or a number. If it is "", root uses the user nobody, and any other user itself. A user
+	// other than root cannot name a different user.
 	User   string
 	Limits Limits
 	// Hidden are files and folders that the server must not be able to read. Results are files that it must not be

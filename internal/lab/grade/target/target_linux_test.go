@@ -31,7 +31,7 @@ func running(t *testing.T, word string) (pids []int) {
 	return pids
 }
 
-// Each command leaves its process group, and nothing of it runs after a Kill.
+// Each command leaves its process group; nevertheless no process of it runs after a Kill.
 func TestNoProcessEscapes(t *testing.T) {
 	for name, line := range map[string]string{
 		"daemon": "SERVER lost WORD",
@@ -112,7 +112,8 @@ func kit(t *testing.T, arguments ...string) (*exec.Cmd, string) {
 	return k, addr
 }
 
-// When the kit is killed, nothing of the server survives, not even a daemon: the keeper sees its lifeline end.
+// When the kit is killed, no process of the server survives, not even a daemon: the keeper notices that its lifeline
+// was closed.
 func TestNothingOutlivesAKilledKit(t *testing.T) {
 	word := token(t)
 	k, addr := kit(t, server("lost", word))
@@ -318,7 +319,7 @@ func TestHiddenFilesAndResults(t *testing.T) {
 	require.NoError(t, s.Kill(t.Context()))
 }
 
-// A server has no terminal, and gets no signals of one: it runs in a new session, and so does its keeper.
+// A server has no terminal, and gets no signals from one: it runs in a new session, and so does its keeper.
 func TestAServerHasNoTerminal(t *testing.T) {
 	word := token(t)
 	start(t, Options{Command: "exec " + server("plain", word)})

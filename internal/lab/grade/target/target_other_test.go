@@ -14,5 +14,5 @@ func running(_ *testing.T, word string) []string {
 	return strings.Fields(string(out))
 }
 
-// runAway is only implemented on systems where such a process can be killed.
+// runAway is only implemented on systems on which such a process can be killed.
 func runAway() { panic("not here") }

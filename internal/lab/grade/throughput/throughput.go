@@ -55,7 +55,7 @@ type Result struct {
 	Requests uint64        // orders that the server answered
 	Errors   uint64        // those of Requests whose reply accepts no order
 	Asked    uint64        // accepted orders that were queried afterwards
-	Wrong    uint64        // those of Asked that the server has lost, doubled or changed
+	Wrong    uint64        // those of Asked that the server lost, executed twice or changed
 	P50, P99 time.Duration // time from an order to its reply
 }
 

@@ -43,7 +43,7 @@ func newPrices(n int) prices {
 	return p
 }
 
-// zipf draws symbols by a Zipf distribution: a few symbols are traded much, most hardly.
+// zipf draws symbols by a Zipf distribution: a few symbols trade a lot, most hardly at all.
 type zipf struct{ bounds []float64 }
 
 func newZipf(n int) zipf {

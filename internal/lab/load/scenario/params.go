@@ -16,7 +16,7 @@ type number struct {
 	about     string
 }
 
-// numbers returns the parameters that s uses, and those that every scenario has.
+// numbers describes the parameters that s uses, and those that every scenario has.
 func (s Scenario) numbers(p *Params) []number {
 	own := []number{
 		{"clients", &p.Clients, 1, 50_000, "`connections` at once"},

@@ -52,7 +52,7 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 	require.Equal(t, []int{3, 3}, tally.owed)
 }
 
-// Sources that build frames by hand state how many commands each frame has. An exchange must find as many.
+// Sources that build frames by hand state how many commands each frame has. An exchange must count the same number.
 func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	for _, perFrame := range []int{1, 10} {
 		run := &Run{Params: Params{Accounts: 4, Symbols: 50, PerFrame: perFrame}, prices: newPrices(50),
