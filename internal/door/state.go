@@ -53,7 +53,7 @@ type Server struct {
 	served    int                     // sessions that were not refused, and callers that Enter admitted
 	refused   int                     // sessions that are being refused
 	bearers   map[string]int          // number of served connections that use a token, by the token's ID
-	unproved  list.List               // list of *place: served connections that have not authenticated yet, the oldest first
+	unproved  list.List               // list of *place: served connections that have not authenticated yet, oldest first
 }
 
 // New returns a server that does not listen yet. End it with Shutdown.

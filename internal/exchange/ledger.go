@@ -31,7 +31,7 @@ type Account struct {
 	unsettled int32
 	open      int32        // number of open orders in all symbols
 	openIn    *openIn      // number of open orders by symbol; nil if they are all in one symbol
-	latest    *position    // the position that was looked up last: the fills of an order usually need the same position again
+	latest    *position    // the position that was looked up last: the fills of an order need it again
 	counted   uint32       // the round in which Ledger.count counted this account
 	hash      uint32       // hash of ID in the accountTable
 	chain     slot         // next account in the same bucket of the accountTable

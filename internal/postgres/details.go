@@ -175,7 +175,7 @@ func (x *execution) number(isTaker bool) uint64 {
 	return x.maker
 }
 
-// RefRecord returns the record that used an account's ref, and the id of the order that it made or amended, or
+// RefRecord returns the record that used an account's ref, and the id of the order that it created or amended, or
 // 0. found is false if the tables do not have the ref. The error says why they could not be read.
 func (h *History) RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
 	seq uint64, order exchange.OrderID, found bool, err error,

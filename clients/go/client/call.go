@@ -22,7 +22,7 @@ type Call struct {
 	// The client's mu guards these.
 	tries   int       // attempts to send it, including the current one
 	arrived int       // attempts in which it may have reached the exchange
-	since   time.Time // time when the call was passed to the client; after the first attempt, the time when that attempt failed
+	since   time.Time // time of the call; after the first attempt, the time when that attempt failed
 	left    bool      // its caller no longer waits: it must not be sent again
 
 	// suspect means that the exchange closed a connection with an error text when this call's answer was

@@ -55,8 +55,8 @@ type server struct {
 	grant    func(token string) *auth.Grant // returns the grant of a token
 }
 
-// start starts a server that stops when the test ends. It closes connections that are silent for idle, if that is not
-// 0. If scopes are given, it requires tokens, and has one of each scope and of admin.
+// start starts a server that stops when the test ends. It closes connections that are silent for the time idle, unless
+// that is 0. If scopes are given, it requires tokens, and has one token for each scope and one for admin.
 func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
