@@ -27,7 +27,7 @@ func project(t *testing.T) *types.Project {
 	return p
 }
 
-// protected is the project with TLS and tokens on top.
+// protected is the project with TLS and tokens added.
 func protected(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml"),

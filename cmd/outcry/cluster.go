@@ -31,7 +31,7 @@ outcry cluster add continues it.`
 
 // Intervals and bounds for cluster changes.
 const (
-	sayEvery     = 5 * time.Second        // shortest time between two lines about what a learner still lacks
+	sayEvery     = 5 * time.Second        // shortest time between two lines about a learner's missing records
 	changePoll   = 200 * time.Millisecond // pause between two polls of a change's progress
 	transferWait = 15 * time.Second       // how long transfer waits for a new leader
 )

@@ -24,7 +24,7 @@ type fakeNode struct {
 	mu      sync.Mutex // guards the fields below
 	view    remote.Cluster
 	asked   []string // changes and operations requested so far
-	learned int      // how many more promotions to refuse
+	learned int      // number of further promotions to refuse
 	closed  bool     // requests without a token are refused
 }
 

@@ -16,8 +16,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// forged writes a copy of a backup with changes to its header, to each table with its rows, and, unless more
-// is "", with a further file. All checksums are right.
+// forged writes a copy of a backup with changes to its header, to each table with its rows, and, unless more is "",
+// with an additional file. All checksums are correct.
 func forged(t *testing.T, file string, header func(*backup.Header),
 	table func(table *backup.Table, rows *string, count *int64), more string) (changed string) {
 	t.Helper()

@@ -126,7 +126,7 @@ func (o *operator) resume(args []string) error {
 	})
 }
 
-// since says since when a symbol is halted, and why if a reason was given.
+// since describes since when a symbol is halted, and the reason if one was given.
 func since(h *remote.Halt) string {
 	s := "since " + time.Unix(h.Time, 0).UTC().Format(time.RFC3339)
 	if h.Reason != "" {

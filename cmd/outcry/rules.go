@@ -87,8 +87,8 @@ func (o *operator) setLimits(account string, to remote.AccountRules) error {
 	})
 }
 
-// printRules prints the heading for the rules of an account or a symbol, which says whether they are shown, changed
-// or unchanged.
+// printRules prints the heading for the rules of an account or a symbol, which says whether they are merely shown,
+// were changed, or were unchanged.
 func printRules(w io.Writer, of string, changed, asked bool) {
 	switch {
 	case asked:

@@ -13,7 +13,7 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// refUse is what --ref means for a command.
+// refUse is the meaning of --ref for a command.
 type refUse int
 
 const (

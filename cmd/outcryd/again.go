@@ -26,7 +26,7 @@ const (
 
 // former has what a process knows of its runs before it restarted itself.
 type former struct {
-	times    []time.Time // restarts within the last againTime that no operator asked for
+	times    []time.Time // restarts within the last againTime that no operator requested
 	postgres int         // process id of the former run's local Postgres, which has ended with that run; 0 for none
 }
 

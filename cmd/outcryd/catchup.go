@@ -6,8 +6,8 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// sayEvery is how often the log reports the progress of a stop, and which nodes a new cluster waits for.
-// Tests shorten it.
+// sayEvery is how often the log reports the progress of a stop, and the nodes for which a new cluster waits. Tests
+// shorten it.
 var sayEvery = progress.LineEvery
 
 // catchUp waits until Postgres has the journal up to record last, and logs the progress. The error is ctx's, or

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// replied holds what clients learned about orders before a crash, by order id: the answer with the most executions, and
+// replied has what clients learned about orders before a crash, by order id: the answer with the most executions, and
 // the answer to a cancel.
 type replied struct {
 	mu       sync.Mutex

@@ -28,7 +28,7 @@ func manySymbols(t *testing.T, c *conn, symbols int) {
 	require.NotContains(t, reply, "<error")
 }
 
-// tie places orders of account 1 over c, in frames of a hundred. They are to be canceled when the connection ends.
+// tie places orders of account 1 over c, in frames of a hundred. They must be canceled when the connection ends.
 func tie(t *testing.T, c *conn, orders, symbols int, attributes string) {
 	t.Helper()
 	for n := 0; n < orders; n += 100 {

@@ -139,7 +139,7 @@ func (m *member) open() (*replica.Replica, error) {
 	})
 }
 
-// putRecord puts a record on the trail that this node has not appended as the leader.
+// putRecord puts a record on the trail, unless this node appended it as the leader.
 func (m *member) putRecord(seq uint64, record []byte) error {
 	if m.led.Load() { // the record is one of the next leader, and the trail may have another one of the same number
 		m.server.trail.Abandon()
@@ -206,7 +206,7 @@ func (m *member) advertised(setting string, at net.Addr) string {
 }
 
 // whileFit returns a context that ends with ctx, or when the replica or the journal fails or this node loses the
-// leadership. The context's cause then says which of these happened.
+// leadership. The context's cause says which of these happened.
 func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, j := m.replica.Load(), m.server.journal
@@ -328,8 +328,8 @@ func (m *member) failed() <-chan struct{} {
 	return m.replica.Load().Failed()
 }
 
-// following is the error that says why a node that does not lead accepts no orders. Its text names the
-// leader at the time of the call.
+// following is the error of a node that accepts no orders because it does not lead. Its text names the leader at the
+// time of the call.
 type following struct{ m *member }
 
 // Error returns this node's role and where the leader is.

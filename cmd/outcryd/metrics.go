@@ -14,8 +14,8 @@ import (
 	"outcry/internal/process/version"
 )
 
-// metrics holds all metrics of /metrics, in a registry that only this server uses.
-// docs/reference/METRICS.md describes each one and what to do about bad values.
+// metrics holds all metrics of /metrics, in a registry that only this server uses. docs/reference/METRICS.md describes
+// each metric and what to do about bad values.
 //
 // To add one, add a field here or a gauge in watch.go, a line of advice in metrics_reference_test.go and, if it has a
 // new label, a line in metrics_test.go; then run make reference.

@@ -246,7 +246,7 @@ func busy(t *testing.T, server *program, trades int) *tab {
 	return p
 }
 
-// rests clicks on a level of the book and places an order there.
+// rests clicks on a level of the book and places an order at its price.
 func (p *tab) rests(side, level string) {
 	p.t.Helper()
 	p.do(chromedp.Click(chromedp.CSS(`.switch label:has([value="` + side + `"])`)))

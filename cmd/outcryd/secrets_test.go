@@ -94,7 +94,7 @@ func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
 }
 
 // TestNoSecretOfAClientIsInTheLog presents tokens and certificates that the server refuses: a valid token after a
-// failed handshake, invalid tokens of the right form, and a token in each place where none belongs.
+// failed handshake, invalid tokens of the right form, and a token in each place where no token belongs.
 func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)

@@ -51,7 +51,7 @@ type server struct {
 
 	lock            *journal.DirLock
 	guards          guards
-	xmlAddr         *listen.Bound // bound at the start, listened on once the exchange is ready
+	xmlAddr         *listen.Bound // bound at the start; the server listens on it once the exchange is ready
 	http            *http.Server
 	httpConnections *admin.Connections
 	sockets         *websocket.Server // nil without HTTP; so are market and feed

@@ -57,7 +57,7 @@ const (
 		"accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
 		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity ` +
 		`WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
-	// caughtUp is true once the tables have nearly everything that was traded.
+	// caughtUp is true once the tables have nearly all trades.
 	caughtUp = "outcry_postgres_up == 1 and outcry_postgres_lag_records < 100"
 
 	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity ` +

@@ -64,7 +64,7 @@ func backedUp(t *testing.T, m machine) {
 	require.Equal(t, "success", m.run("systemctl show outcry-backup --value --property=Result"))
 	m.run("systemctl start outcryd")
 
-	// The backups are now on a separate disk that is too small: the first backup is found to be too large, and later
+	// The backups are now on a separate disk that is too small: the first backup turns out to be too large, and later
 	// ones are not started. The local Postgres that is started for a backup is on another disk.
 	m.run(manyOrders)
 	m.run("systemctl stop outcryd")

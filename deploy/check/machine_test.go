@@ -17,7 +17,7 @@ func (m machine) property(name string) string {
 	return m.run("systemctl show outcryd --value --property=" + name)
 }
 
-// TestThePackageFromInstallToPurge takes one installation through its whole life, in one machine; each step continues
+// TestThePackageFromInstallToPurge takes one installation through its whole life, on one machine; each step continues
 // from the last.
 func TestThePackageFromInstallToPurge(t *testing.T) {
 	t.Parallel()

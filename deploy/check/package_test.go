@@ -74,7 +74,8 @@ func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 }
 
 func TestTheSandboxOfTheUnitIsTight(t *testing.T) {
-	// The threshold is in tenths; 100 means no protection. What remains is network access, which the service needs.
+	// The threshold is in tenths; 100 means no protection. The only remaining exposure is network access, which the
+	// service needs.
 	output(t, command(t, "systemd-analyze", "security", "--offline=true", "--threshold=13",
 		repository+"/deploy/systemd/outcryd.service"))
 }

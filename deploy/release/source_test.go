@@ -32,7 +32,7 @@ func copyTree(t *testing.T, not string) string {
 	return dir
 }
 
-// TestArchivesHaveTheLicensesOfWhatIsLinkedIn reads from the programs themselves which modules are linked in.
+// TestArchivesHaveTheLicensesOfWhatIsLinkedIn reads the list of linked modules from the programs themselves.
 func TestArchivesHaveTheLicensesOfWhatIsLinkedIn(t *testing.T) {
 	folders := map[string]string{} // folders by module and version
 	for _, line := range strings.Split(strings.TrimSpace(

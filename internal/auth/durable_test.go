@@ -15,8 +15,8 @@ import (
 	"outcry/internal/testing/durabletest"
 )
 
-// The file is synced with the token in it and given to the owner of the directory. Then the directory is
-// synced with the file's name in it. The same holds for a token that is revoked.
+// The file is synced with the token in it and given to the owner of the directory. Then the directory is synced with
+// the file's name in it. The same holds when a token is revoked.
 func TestATokenIsDurableBeforeItIsTold(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "data")

@@ -185,8 +185,8 @@ func replaceFile(path string, content []byte) error {
 	return nil
 }
 
-// giveToOwner gives a file that root has made to the owner of its directory, because the server runs as that user
-// and reads the file.
+// giveToOwner changes the owner of a file that root created to the owner of its directory, because the server runs as
+// that user and reads the file.
 func giveToOwner(f *os.File, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

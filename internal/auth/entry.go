@@ -49,7 +49,7 @@ type Entry struct {
 	Scope   Scope
 	Created time.Time
 	Expires time.Time // zero if it never expires
-	Note    string    // whom it is for; a remark for people
+	Note    string    // a remark for people, such as the name of the user
 }
 
 // newToken makes a random token. Its entry has only the id and the hash.

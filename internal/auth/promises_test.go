@@ -40,7 +40,7 @@ func TestTenWrongTokensAreFreeAndSixtyFourWait(t *testing.T) {
 	})
 }
 
-// The file, and Add, allow 10,000 tokens and not one more.
+// The file, and Add, allow 10,000 tokens and no more.
 func TestTenThousandTokensAreTaken(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, TokensFile)

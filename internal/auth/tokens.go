@@ -199,9 +199,8 @@ func (t *Tokens) Check(token string) (*Grant, error) {
 	return g, nil
 }
 
-// IssueHealth makes a token of HealthScope that is valid as long as t is in use. It writes the token to a
-// file of the data directory that only the server's user can read; HealthToken reads it. remove deletes the
-// file.
+// IssueHealth creates a token with HealthScope that is valid as long as t is in use. It writes the token to a file of
+// the data directory that only the server's user can read; HealthToken reads it. remove deletes the file.
 func (t *Tokens) IssueHealth() (remove func(), err error) {
 	token, e := newToken()
 	e.Scope = HealthScope

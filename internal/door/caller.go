@@ -87,8 +87,8 @@ func (c *Caller) prove(grant *auth.Grant) error {
 	return nil
 }
 
-// proved records that the client of a server without tokens has proved all that it must. Its place then cannot be
-// given to another connection.
+// proved marks the client as authenticated, on a server without tokens. Its place then cannot be given to another
+// connection.
 func (c *Caller) proved() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()

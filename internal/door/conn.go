@@ -193,9 +193,9 @@ type deadlines struct {
 	limits  *Limits   // the limits that idle and frame were computed with
 }
 
-// rearm ends the time of the present frame; the next frame's begins with the next read. It leaves the idle
-// time alone: when that is over, prolong computes it from the last reply. So a busy connection does not set a
-// timer for each frame.
+// rearm clears the deadline of the current frame; the next frame's begins with the next read. It leaves the idle time
+// alone: when that is over, prolong computes it from the last reply. So a busy connection does not set a timer for
+// each frame.
 func (d *deadlines) rearm() { d.frame = time.Time{} }
 
 // restart clears all timeouts of the client; the next read computes them again.

@@ -144,7 +144,7 @@ func TestOverloadAServerWithoutFilesGoesOn(t *testing.T) {
 		clients[i] = dial(t, l)
 		clients[i].send(query(i + 1))
 	}
-	for i, c := range clients { // each one that ends makes room for another
+	for i, c := range clients { // each client that ends makes room for another
 		require.Equal(t, answer(i+1), c.reply())
 		require.NoError(t, c.Close())
 	}

@@ -170,7 +170,7 @@ func TestAClientThatLeavesItsRepliesIsNotReadFrom(t *testing.T) {
 		executions int
 		want       int
 	}{
-		// One reply is being written and stays in the queue until then; one more is made and waits for room.
+		// One reply is being written and stays in the queue until it is sent; one more is built and waits for room.
 		"in replies": {Options{UnsentRepliesMax: 5}, 0, 6},
 		"in bytes":   {Options{UnsentBytesMax: 40_000}, 300, 4}, // about 13,000 bytes each
 		"one large":  {Options{UnsentBytesMax: 1}, 0, 2},

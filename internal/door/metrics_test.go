@@ -95,8 +95,8 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - refused})
 }
 
-// The queries ask for more than fits into a reply: first for orders in memory, then for orders that are only
-// in the database, which answers.
+// The queries request more than fits into a reply: first for orders in memory, then for orders that are only in the
+// database, which answers.
 func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
 	for _, past := range []exchange.OrderID{0, 10} {
 		l, x, m := listen(t), newFake(), NewMetrics()

@@ -41,7 +41,7 @@ type Options struct {
 	// down.
 	Followers []Follower
 
-	Log     *slog.Logger // one line for each connection in trouble, none for orders; nil for no log
+	Log     *slog.Logger // gets a line for each connection with a problem, none for orders; nil for no log
 	Metrics *Metrics     // nil for metrics that are not exported
 }
 

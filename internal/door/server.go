@@ -60,8 +60,8 @@ type acceptFailures struct {
 	last time.Time     // when the last error was handled
 }
 
-// backOff waits after an error of accept until connections that end may have freed what is missing. It logs only
-// the first of a run of errors. During such a run, a connection may be accepted whenever another ends.
+// backOff waits after an error of accept, so that ending connections can free the missing resource. It logs only the
+// first of a run of errors. During such a run, a connection may be accepted whenever another ends.
 func (s *Server) backOff(f *acceptFailures, err error) {
 	s.options.Metrics.acceptErrors.Inc()
 	f.wait = max(acceptRetryMin, min(2*f.wait, acceptRetryMax))
@@ -113,7 +113,7 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 	})
 }
 
-// forget removes a session that has ended. served says whether it counts in s.served.
+// forget removes a session that has ended. served reports whether it counts in s.served.
 func (s *Server) forget(c *session, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

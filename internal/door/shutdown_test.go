@@ -149,7 +149,7 @@ func TestServeTellsWhenItsListenerWasClosed(t *testing.T) {
 // stubborn is a listener whose Accept fails as if there were no free file descriptors.
 type stubborn struct {
 	*pipes
-	failures int // how many more times Accept fails
+	failures int // number of further failures of Accept
 	between  int // number of failures after each connection
 }
 

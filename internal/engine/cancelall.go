@@ -32,7 +32,7 @@ type canceling struct {
 	account exchange.AccountID
 	symbol  exchange.Symbol // empty for all symbols
 	cause   exchange.CancelCause
-	due     int64 // BySwitch: when the switch fires; if the switch has another time by then, nothing is canceled
+	due     int64 // for BySwitch: when the switch fires; if its time was changed since, nothing is canceled
 
 	// surveys holds the books that were searched before their shards are held, because they are too large to be
 	// searched while other shards are held, or because Catchup has searched them already.
@@ -231,9 +231,8 @@ func (c *cancelAll) toHold() (shards []*shard) {
 	return shards
 }
 
-// do finds the open orders of the account, sends h to arrived, and blocks the shard's goroutine
-// until letGo is closed. Blocking in this one place spares the loop of an inbox
-// any knowledge of shards that are held.
+// do finds the open orders of the account, sends h to arrived, and blocks the shard's goroutine until letGo is closed.
+// Because it blocks in this one place, the loop of an inbox needs no special case for held shards.
 func (h *heldShard) do() error {
 	select {
 	case <-h.letGo:

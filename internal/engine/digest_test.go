@@ -108,8 +108,8 @@ type noRoom struct{}
 func (noRoom) Error() string { return "no room" }
 func (noRoom) NoRoom() bool  { return true }
 
-// TestWhatIsHeldForAMomentIsInNoDigest: an order for which the journal has no room leaves no record, but has a hold
-// for a moment.
+// TestWhatIsHeldForAMomentIsInNoDigest: an order for which the journal has no room leaves no record, but briefly has a
+// hold.
 func TestWhatIsHeldForAMomentIsInNoDigest(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 {

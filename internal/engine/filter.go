@@ -84,7 +84,7 @@ func (f *refFilter) mayHave(key exchange.RefKey) bool {
 	return f.mayHaveHash(h)
 }
 
-// mayHaveHash is mayHave for callers that hold mu. It searches the last layers first, which have the most refs.
+// mayHaveHash is mayHave for callers that hold mu. It searches the last layers first, because they have the most refs.
 func (f *refFilter) mayHaveHash(h uint64) bool {
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		if f.layers[i].has(h) {

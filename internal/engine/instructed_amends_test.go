@@ -15,7 +15,7 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(1000, 10)})
 	as3 := func(c exchange.Command) exchange.Command { c.Account = "3"; return c }
 	old := m.do(as3(buy("A", 100, 10))).Order
-	m.all(sell("A", 40, 10)) // now 60 are open, 600 are held, and the last trade is at 10
+	m.all(sell("A", 40, 10)) // now 60 shares are open, 600 dollars are held, and the last trade is at 10
 	ok := func(shares exchange.Shares, limit exchange.Price) {
 		t.Helper()
 		r := m.do(amend(old, "3", exchange.Buy, shares, limit))

@@ -405,7 +405,8 @@ func TestARefOfAnAmendIsUsedOnce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatMemoryHasForgottenOfAChainTheHistoryKnows: orders and refs of a chain that have left memory are found.
+// TestWhatMemoryHasForgottenOfAChainTheHistoryKnows: orders and refs of a chain that have left memory are found in the
+// history.
 func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 1})

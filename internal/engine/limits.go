@@ -44,7 +44,7 @@ func (e *Engine) SetLimits(l Limits) {
 	}
 }
 
-// Default limits on what clients may make.
+// Default limits on accounts, symbols and open orders.
 const (
 	symbolsStandard           = 100_000
 	accountsStandard          = 1_000_000

@@ -6,10 +6,9 @@ import "context"
 // durable some time after they were appended. Its methods are called from many goroutines.
 // *journal.Journal implements it on the disk of one machine.
 //
-// Room for a record is claimed before the command is executed, since that cannot be undone.
-// A claim fails with a Refusal, and then nothing has happened. Any other error of
-// a Log is final: it accepts no more records, and the contents of a record whose append failed
-// must not become visible.
+// Room for a record is claimed before the command is executed, because the execution cannot be undone. A claim fails
+// with a Refusal, and then nothing has happened. Any other error of a Log is final: it accepts no more records, and
+// the contents of a record whose append failed must not become visible.
 type Log interface {
 	// Claim sets room aside for one record of up to bytes bytes, which AppendClaimed uses.
 	Claim(bytes int) error

@@ -135,8 +135,8 @@ func TestACancelAllCancelsEverythingInOneRecord(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(sell("B", 1_000_000_000, 9)).Reason, "all shares are free again")
 }
 
-// TestACancelAllThatIsTooLargeChangesNothing has more orders open than fit into three eighths of a
-// segment, but fewer of each symbol.
+// TestACancelAllThatIsTooLargeChangesNothing uses more open orders than fit into three eighths of a segment, but fewer
+// in each symbol.
 func TestACancelAllThatIsTooLargeChangesNothing(t *testing.T) {
 	m := cramped(t, 16<<10)
 	var commands []exchange.Command
@@ -277,7 +277,7 @@ func operate(m *market, r *rand.Rand, symbols []exchange.Symbol) (err error) {
 func TestACancelAllIsOneMoment(t *testing.T) {
 	m := open(t, Options{InboxLen: 2})
 	for range 10_000 {
-		m.do(buy("B", 1, 1)) // so that finding the open orders there takes a while
+		m.do(buy("B", 1, 1)) // so that finding the open orders in it takes a while
 	}
 	canceled := 0
 	count := func() {

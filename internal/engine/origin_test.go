@@ -277,8 +277,8 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	again.agrees()
 }
 
-// TestASwitchThatPassedDuringTheStopIsNotArmedAgain: a client tries to arm a switch that fired while the exchange
-// was down, before there is room for the cancels that are due.
+// TestASwitchThatPassedDuringTheStopIsNotArmedAgain: a client tries in vain to arm a switch that fired while the
+// exchange was down, before there is room for the cancels that are due.
 func TestASwitchThatPassedDuringTheStopIsNotArmedAgain(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 1000 {

@@ -425,8 +425,8 @@ func (g *guarded) Forgo() {
 	g.Journal.Forgo()
 }
 
-// TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait has an order in parts wait for segments, while
-// another order of its account spends all cash.
+// TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait makes an order in parts wait for segments, while another order of
+// its account spends all cash.
 func TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 6 {

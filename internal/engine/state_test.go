@@ -177,7 +177,7 @@ func TestTimesNeverGoBackOverARestart(t *testing.T) {
 	require.EqualValues(t, 1500, trade())
 }
 
-// TestAccountsAreNotConfused: a shard keeps the accounts of its last commands by the last digit of their ids.
+// TestAccountsAreNotConfused: a shard caches the accounts of its last commands by the last digit of their ids.
 func TestAccountsAreNotConfused(t *testing.T) {
 	m := open(t, Options{})
 	m.do(exchange.Command{Kind: exchange.OpenAccount, Account: "21", Balance: exchange.Notional(10, 10)})

@@ -22,7 +22,7 @@ func (c *clock) options() Options {
 	return Options{Now: c.Load}
 }
 
-// pass sets the clock and makes the keeper look at it.
+// pass sets the clock and makes the keeper check it.
 func (m *market) pass(c *clock, now int64) {
 	c.Store(now)
 	m.keeper.nudge()
@@ -52,8 +52,8 @@ func cancelAllOf(account exchange.AccountID, sym exchange.Symbol) exchange.Comma
 	return exchange.Command{Kind: exchange.CancelAll, Account: account, Symbol: sym}
 }
 
-// TestASwitchPasses: the account's open orders are canceled in one record, which disarms the switch. Each command
-// arms it again, and orders of other accounts stay.
+// TestASwitchPasses: the account's open orders are canceled in one record, which disarms the switch. Each command to
+// set it arms it again. Orders of other accounts stay open.
 func TestASwitchPasses(t *testing.T) {
 	c := &clock{}
 	m := open(t, c.options())
@@ -271,7 +271,8 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m.agrees()
 }
 
-// TestABlockIsCompletedWithoutItsCaller: once its record is appended, the open orders are canceled in any case.
+// TestABlockIsCompletedWithoutItsCaller: once the block's record is appended, the open orders are canceled even if the
+// caller gives up.
 func TestABlockIsCompletedWithoutItsCaller(t *testing.T) {
 	for name, block := range map[string]func(m *market, recording *func()) error{
 		"the caller leaves while a symbol is busy": func(m *market, _ *func()) error {

@@ -391,8 +391,8 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	require.False(t, m.failed.Load(), "it has not failed")
 }
 
-// TestNoShardWaitsForAnother has an order of account 1 wait for the settlement of another order,
-// and one for a ref that another has claimed. Other orders in the same symbol are executed in that time.
+// TestNoShardWaitsForAnother makes one order of account 1 wait for the settlement of another order, and one wait for a
+// ref that another command has claimed. Other orders in the same symbol must be executed in that time.
 func TestNoShardWaitsForAnother(t *testing.T) {
 	m := open(t, Options{})
 	const all = 1000 * 1000
@@ -432,7 +432,7 @@ func TestAliveWakesNoOwner(t *testing.T) {
 	}
 }
 
-// TestTooManyOwnersRestAtOnce has more idle owners than may keep their goroutines.
+// TestTooManyOwnersRestAtOnce uses more idle owners than may keep their goroutines.
 func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m := open(t, Options{})
 	allIdle := func() bool { return len(m.awakeNow()) == 0 }
@@ -535,8 +535,8 @@ func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	}
 }
 
-// TestPausesAreOfACommandAndNotOfItsFrame: each command of a frame depends for a moment on another command, and
-// the pauses start from the shortest again for each.
+// TestPausesAreOfACommandAndNotOfItsFrame: each command of a frame briefly depends on another command, and the pauses
+// start from the shortest again for each command.
 func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})

@@ -69,7 +69,7 @@ type HaltResult struct {
 // CancelAllResult is the result of canceling all open orders of an account.
 type CancelAllResult struct {
 	Reason  RejectReason // time of the cancel, nanoseconds since the Unix epoch
-	Time    int64        // of the cancel, nanoseconds since the Unix epoch
+	Time    int64        // time of the cancel, nanoseconds since the Unix epoch
 	Symbols []CanceledIn // sorted by name; empty if no order was open
 }
 

@@ -128,9 +128,9 @@ func (b *Book) HoldOf(o *Order) Cash {
 	return b.Quote(o).Cost
 }
 
-// Reduce takes shares off an open order, which keeps its place in the queue, and returns the order. If MayCancel
-// returns another reason than OK, Reduce returns that reason and changes nothing. It panics if an order is
-// unfinished, or if no open shares would be left.
+// Reduce reduces an open order by shares and returns the order, which keeps its place in the queue. If MayCancel
+// returns a reason other than OK, Reduce returns that reason and changes nothing. It panics if an order is unfinished,
+// or if no open shares would be left.
 func (b *Book) Reduce(id OrderID, owner AccountID, shares Shares, now int64) (o Order, r RejectReason) {
 	i := b.find(id)
 	if r = b.mayCancel(i, owner); r != OK {

@@ -146,6 +146,5 @@ func (l *ladder) isAt(s *stretch, b *block, i int) bool {
 // uses reports whether the level at a place of s is in use.
 func (s *stretch) uses(place int) bool { return s.used>>place&1 == 1 }
 
-// fitsKey reports whether a level of this key belongs in a block with b's tick: whole
-// cents have blocks of their own.
+// fitsKey reports whether a level of this key belongs in a block with b's tick: whole cents have their own blocks.
 func (b *block) fitsKey(key int64) bool { return b.tick == cent || key%cent != 0 }

@@ -53,9 +53,9 @@ func (b *Book) Continue(o *Order, now int64, fills []Fill) []Fill {
 	return b.proceed(o, now, fills, b.index.partFills())
 }
 
-// FillBytesMax returns the maximum number of bytes that the first part of o can add to its event (AppendEvent)
-// beyond EventBytesMax, and whether that part is the only one (whole). It looks at no more than FillsMax + 1
-// orders and changes nothing.
+// FillBytesMax returns the maximum number of bytes that the first part of o can add to its event (AppendEvent) beyond
+// EventBytesMax, and whether that part is the only one (whole). It visits no more than FillsMax + 1 orders and changes
+// nothing.
 func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
 	bytes = o.moreBytesMax()
 	opposite := b.side(o.Side.opposite())

@@ -139,8 +139,8 @@ type Result struct {
 	// answers. A query or a cancel ignores orders in the history with later records; a repeated report needs a
 	// history that has the record.
 	AsOf uint64
-	// Seq is that of the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref
-	// was used before, writes none.
+	// Seq is the seq of the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref was
+	// used before, writes none.
 	Seq uint64
 }
 

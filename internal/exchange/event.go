@@ -83,9 +83,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Event is everything that one command did: one journal record. It refers to
-// accounts and orders by their ids, so that it can be read without any state.
-// Fields that its kind does not name are zero.
+// Event is everything that one command did, as one journal record. It refers to accounts and orders by their ids, so
+// that it can be read without any state. Fields that its kind does not name are zero.
 type Event struct {
 	Kind         EventKind
 	Unsent       Unsent // Terms that the client did not send; set in OrderAccepted and OrderReplaced

@@ -109,7 +109,7 @@ func (e *Event) checkNumbers() error {
 // checkContinued reports whether e is valid as a further part of an order: it fills or cancels something, and
 // follows a part that did.
 func (e *Event) checkContinued() bool {
-	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // it may only have canceled own orders
+	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // a first part may only have canceled own orders
 	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
 }
 

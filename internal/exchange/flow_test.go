@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// flow is a prepared sequence of commands for one book: 60 % are orders that rest near a
-// moving price, 25 % cancel a random resting order, 15 % execute against one to five levels.
-// The number of resting orders stays close to that at the start: a step that would move it
-// too far away is replaced by another one.
+// flow is a prepared sequence of commands for one book: 60 % are orders that rest near a moving price, 25 % cancel a
+// random resting order, 15 % execute against one to five levels. The number of resting orders stays close to that at
+// the start: a step that would move it too far away is replaced by a different step.
 type flow struct {
 	accounts []AccountID
 	begin    []step // steps that build the book before the measured steps

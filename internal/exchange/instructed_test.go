@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// desk executes orders of every kind in a shard with one symbol, as an engine does, and records the results.
+// desk executes orders of every kind in a shard with one symbol, like an engine, and records the results.
 type desk struct {
 	*shard
 	book *Book

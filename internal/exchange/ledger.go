@@ -310,8 +310,8 @@ func (in *Instrument) positionOf(a *Account) *position {
 	return h
 }
 
-// Check adds everything up and returns an error that names the first violated
-// invariant. It is for tests, for the end of a replay, and for auditors.
+// Check adds everything up and returns an error that names the first violated invariant. It is for tests, the end of a
+// replay, and audits.
 func (l *Ledger) Check() error {
 	total := Cash{}
 	for a := range l.accounts.all() {

@@ -40,7 +40,7 @@ func (t *accountTable) find(id AccountID) *Account {
 	hash := t.hash(id)
 	for i := *t.buckets.of(hash); i != 0; {
 		a := t.at(i)
-		if a.hash == hash && a.ID == id { // the hash first: the bytes of ID are elsewhere in memory
+		if a.hash == hash && a.ID == id { // compare the hash first: the bytes of ID are elsewhere in memory
 			return a
 		}
 		i = a.chain

@@ -73,7 +73,7 @@ func (l *Ledger) openOrder(in *Instrument, a *Account) {
 	l.open++
 }
 
-// closeOrder counts down an order of an account that is no longer open.
+// closeOrder reduces the counts of open orders by one order of an account that is no longer open.
 func (l *Ledger) closeOrder(in *Instrument, a *Account) {
 	a.open--
 	l.open--

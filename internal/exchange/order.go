@@ -28,7 +28,7 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return o
 }
 
-// Begin sets o to the order that c asks for, without an id. The kind of c must be PlaceOrder.
+// Begin sets o to the order that c describes, without an id. The kind of c must be PlaceOrder.
 func (c *Command) Begin(o *Order, a *Account) {
 	*o = Order{} // field by field: a literal with values of c would be built elsewhere and copied
 	o.Account, o.Terms, o.OnDisconnect, o.Shares, o.Open = a, c.Terms, c.OnDisconnect, c.Shares, c.Shares

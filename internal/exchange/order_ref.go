@@ -78,8 +78,8 @@ func (u RefUse) Same(v RefUse) bool {
 // an existing order; the amend's own ref is CommandMore.NewRef.
 func (k CommandKind) Makes() bool { return k == OpenAccount || k == DepositShares || k == PlaceOrder }
 
-// Use returns what c would use its ref for, or its NewRef if it is an AmendOrder. c must be an AmendOrder, or of a
-// kind for which Makes is true. For an AmendOrder the caller sets Amend.First.
+// Use returns the RefUse of c's ref, or of its NewRef if c is an AmendOrder. c must be an AmendOrder, or of a kind for
+// which Makes is true. For an AmendOrder the caller sets Amend.First.
 func (c *Command) Use() RefUse {
 	u := RefUse{Kind: c.Kind, Symbol: c.Symbol, Terms: c.Terms}
 	switch c.Kind {

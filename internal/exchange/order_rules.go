@@ -49,7 +49,7 @@ func (r *AccountRules) Check() error {
 // SymbolRules are the rules for the orders of a symbol. The zero value means that nothing is set: the smallest
 // tick and lot, ProtectStandard, no band.
 type SymbolRules struct {
-	Tick    Price    // limits must be multiples of it; 0 means 10^-8, also for Lot
+	Tick    Price    // limits must be multiples of Tick; 0 means 10^-8, also for Lot
 	Lot     Shares   // amounts must be multiples of it
 	Protect Fraction // maximum distance of market orders from the best price; 0 means ProtectStandard
 	Band    Fraction // orders with a limit further from the last trade's price are rejected; 0 means no band

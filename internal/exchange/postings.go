@@ -78,7 +78,7 @@ func (e *Event) addOrder(p *Posting) {
 	}
 	if p.hold(&e.Terms, open); e.marketBuy() {
 		held := e.Hold
-		if e.Kind == OrderContinued { // an earlier record has held what the fills cost
+		if e.Kind == OrderContinued { // an earlier record has put the cost of the fills on hold
 			held = p.Cash
 		}
 		p.Cash, p.HeldCash = p.Cash.Sub(held), p.HeldCash.Add(held)

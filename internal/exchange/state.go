@@ -185,7 +185,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
-	if before := len(o.Executions); before != e.Before { // it never rested: its own parts made all executions
+	if before := len(o.Executions); before != e.Before { // it never rested, so its own parts made all executions
 		return fmt.Errorf("exchange: replay: order %d of %s continues after %d executions, but now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}

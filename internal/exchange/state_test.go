@@ -200,8 +200,8 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	}
 }
 
-// TestAuditFindsHoldsThatNoOrderNeeds makes the ledger and the books inconsistent with each
-// other, while each is valid by itself.
+// TestAuditFindsHoldsThatNoOrderNeeds makes the ledger and the books inconsistent with each other, although each is
+// valid by itself.
 func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
 		"cash held without an order": func(s *State) {

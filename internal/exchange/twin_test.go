@@ -20,7 +20,7 @@ type twinOrder struct {
 	shares, open, canceled, reduced int64
 	canceledAt, reducedAt           int64
 	done                            []Execution
-	taken                           int   // how many of done the order had as the taker
+	taken                           int   // number of executions in done that the order had as the taker
 	atOnce                          int64 // how much of canceled the order's own record canceled
 	cod                             bool
 	first, replaces, replaced       OrderID

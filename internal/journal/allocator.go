@@ -179,8 +179,8 @@ func (a *allocator) backOff(err error) bool {
 	}
 }
 
-// next returns the oldest spare and waits until there is one. Once giveUp is closed, it returns the
-// error of the last failed attempt, if there was any, instead of waiting for another.
+// next returns the oldest spare and waits until there is one. Once giveUp is closed, it returns the error of the last
+// failed attempt, if there was one, instead of waiting for another.
 func (a *allocator) next(giveUp <-chan struct{}) (spare, error) {
 	var why error
 	var ending <-chan struct{} // giveUp once an attempt has failed; nil before that

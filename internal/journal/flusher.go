@@ -48,8 +48,8 @@ func (j *Journal) flush() {
 			}
 			continue // one mark is enough until the next batch
 		}
-		// Yield, so that goroutines that are ready to append do so first. On busy processors this
-		// makes fewer and larger syncs; on idle ones it costs no delay.
+		// Yield, so that goroutines that are ready to append do so first. On busy processors this leads to fewer and larger
+		// syncs; on idle ones it causes no delay.
 		runtime.Gosched()
 		j.gather()
 		b, closing := j.takeBatch()
@@ -150,8 +150,8 @@ func (j *Journal) put(b []byte) error {
 	})
 }
 
-// wrote accounts for n bytes that were written: their charge is released, and the current segment
-// has n bytes less left.
+// wrote accounts for n bytes that were written: their charge is released, and n bytes less are left in the current
+// segment.
 func (j *Journal) wrote(n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -330,8 +330,8 @@ func (j *Journal) writeMark(last uint64) (written bool, err error) {
 	return err == nil, err
 }
 
-// markRotation writes a mark into the current segment that says that record first is in the next
-// segment, whose name is already durable. If that file is ever missing, Open notices it by the mark.
+// markRotation writes a mark into the current segment that says that record first is in the next segment, whose name
+// is already durable. If that file is ever missing, the mark makes Open notice it.
 func (j *Journal) markRotation(first uint64, put func([]byte) error) error {
 	if err := put(appendRecord(nil, first-1, first, nil)); err != nil {
 		return err
@@ -345,7 +345,7 @@ func (j *Journal) fail(err error) {
 	close(j.failed)
 }
 
-// shut sets the reason why nothing can be appended any more and wakes all waiting goroutines.
+// shut records the reason why nothing can be appended any more and wakes all waiting goroutines.
 func (j *Journal) shut(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

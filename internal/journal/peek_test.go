@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPeekReadsTheNewestSegmentAlone compares Peek with Inspect. Then it damages the oldest
-// segment, which Peek ignores, and the newest one, which Peek refuses.
+// TestPeekReadsTheNewestSegmentAlone compares Peek with Inspect. Then it damages the oldest segment, which Peek
+// ignores, and the newest one, which Peek must refuse.
 func TestPeekReadsTheNewestSegmentAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, none := range []string{dir, filepath.Join(dir, "none")} {

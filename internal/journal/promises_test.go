@@ -88,7 +88,7 @@ func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
 	})
 }
 
-// TestASegmentIsSyncedAheadOfItsUse: the zeros of a segment are synced before it is renamed or written, so
+// TestASegmentIsSyncedAheadOfItsUse: the zeros of a segment are synced before the segment is renamed or written to, so
 // that no record waits for them.
 func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

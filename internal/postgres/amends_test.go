@@ -10,8 +10,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// amendOften reduces an order n times, some of them in the batch that accepts it. It gives another order n
-// refs and leaves a third one alone. It returns the resulting state.
+// amendOften reduces an order n times, some of them in the batch that accepts it. It gives another order n refs and
+// leaves a third order unchanged. It returns the resulting state.
 func amendOften(t testing.TB, s *Store, n int) *exchange.State {
 	t.Helper()
 	state, b := exchange.NewState(), newBatch()

@@ -301,7 +301,7 @@ func requireOrders(t *testing.T, h *history, w *detailTwin, past *History) {
 		of[o.account][o.Symbol] = append(of[o.account][o.Symbol], o.OrderDetail)
 	}
 	least, found := budget.Of(600), 0
-	for asked := 0; asked < least || found <= least; asked++ { // with some seeds there is little trading
+	for asked := 0; asked < least || found <= least; asked++ { // there is little trading with some seeds
 		require.Less(t, asked, 10*least)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		from, start, end, limit := exchange.OrderID(0), int64(0), int64(0), 1+h.r.IntN(20)
@@ -341,7 +341,7 @@ func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 	return orders[h.r.IntN(len(orders))].Time + h.r.Int64N(3) - 1
 }
 
-// TestAccountsFindTheirTrades queries pages of each account's executions, also of single orders.
+// TestAccountsFindTheirTrades queries pages of each account's executions, including those of single orders.
 func TestAccountsFindTheirTrades(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
@@ -353,7 +353,7 @@ func TestAccountsFindTheirTrades(t *testing.T) {
 func requireTrades(t *testing.T, h *history, w *detailTwin, past *History) {
 	t.Helper()
 	least, found := budget.Of(600), 0
-	for asked := 0; asked < least || found <= least; asked++ { // with some seeds there is little trading
+	for asked := 0; asked < least || found <= least; asked++ { // there is little trading with some seeds
 		require.Less(t, asked, 10*least)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		trade, order, start, end, limit := uint64(0), exchange.OrderID(0), int64(0), int64(math.MaxInt64), 1+h.r.IntN(30)

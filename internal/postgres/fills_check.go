@@ -32,7 +32,7 @@ func (c *countedFills) event(seq uint64) {
 	}
 }
 
-// add counts an execution, from a row of fill_log or from a history.
+// add counts an execution, taken from a row of fill_log or from a history.
 func (c *countedFills) add(f accountFill) {
 	const prime = 1099511628211 // FNV's
 	side := uint64(0)

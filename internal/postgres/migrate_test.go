@@ -30,7 +30,7 @@ func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 }
 
 // TestAMigrationThatFailsLeavesTheVersionBefore makes the last statement of each version's migration fail. The
-// database must be left at the preceding version, and the next try must continue from there.
+// database must be left at the preceding version, and the next attempt must continue from there.
 func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	whole := schema

@@ -153,9 +153,9 @@ func (p *Projector) endBoost() {
 	p.waiting--
 }
 
-// Run applies records until ctx ends, the journal closes, another server takes the database, or the database
-// is at a record that this server has not written. It returns nil when ctx ends or the journal closes, and the
-// cause otherwise. After any other error of Postgres it retries, without limit.
+// Run applies records until ctx ends, the journal closes, another server takes the database, or the database is at a
+// record that this server has not projected. It returns nil when ctx ends or the journal closes, and the cause
+// otherwise. After any other error of Postgres it retries, without limit.
 func (p *Projector) Run(ctx context.Context) error {
 	defer func() { p.records.Close() }()
 	err := p.run(ctx)

@@ -139,9 +139,9 @@ func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) err
 	return nil
 }
 
-// wrongRefs selects the first ref whose record has no row, or a row of another account. It collects all wrong
-// refs before it picks one: with a LIMIT alone, the planner expects to stop at the first row, because it takes
-// every row for wrong, and would read the other tables once per row.
+// wrongRefs selects the first ref whose record has no row, or a row of another account. It collects all wrong refs
+// before it picks one: with a LIMIT alone, the planner expects to stop at the first row, because it assumes that every
+// row is wrong, and would read the other tables once per row.
 const wrongRefs = `
 	WITH wrong AS MATERIALIZED (
 		SELECT f.account, f.ref, f.seq, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,

@@ -17,9 +17,9 @@ const (
 	retryMin = 50 * time.Millisecond
 	retryMax = 2 * time.Second
 
-	// batchTimeMax is how long a write of a batch may take before it is given up and retried with fewer
-	// records. The limit for a single record, which cannot be split, doubles at each retry up to recordTimeMax;
-	// a fixed limit could stop the projection for good.
+	// batchTimeMax is how long a write of a batch may take before it is given up and retried with fewer records. The
+	// limit for a single record, which cannot be split, doubles at each retry up to recordTimeMax; a fixed limit could
+	// stop the projection permanently.
 	batchTimeMax  = time.Minute
 	recordTimeMax = time.Hour
 

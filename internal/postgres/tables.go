@@ -128,7 +128,7 @@ type restingRow struct {
 	amended bool // an amend changed the order
 	renamed bool // an amend only gave the order a ref
 
-	exchange.Changes // shares that amends took off, and when the last one did
+	exchange.Changes // number of shares by which amends reduced the order, and the time of the last one
 }
 
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{

@@ -111,7 +111,7 @@ func TestASingleNodeGrows(t *testing.T) {
 	c.alike()
 }
 
-// changed requests a membership change until it is done.
+// changed repeats a request for a membership change until it is complete.
 func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -94,8 +94,8 @@ func TestBatchesAreBounded(t *testing.T) {
 	require.Equal(t, []int{batchBytesMax, batchBytesMax / 2, 3 * batchBytesMax, 1}, sizes)
 }
 
-// TestAppendersWait checks that appenders wait while too many bytes are on their way, until the
-// journal has received some of them.
+// TestAppendersWait checks that appenders wait while too many bytes are in transit, until the journal has received
+// some of them.
 func TestAppendersWait(t *testing.T) {
 	l := newTestLeadership(t, 64<<20)
 	record := make([]byte, 16<<20)

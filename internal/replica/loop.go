@@ -28,7 +28,7 @@ type loopState struct {
 	endFetch     func()        // cancels the last core.Fetch
 }
 
-// askedRound is a round of the leadership with core's number for it.
+// askedRound has a round's number in the leadership and in core.
 type askedRound struct{ ours, core uint64 }
 
 // run is the loop goroutine, the only one that uses r.node.
@@ -42,8 +42,8 @@ func (r *Replica) run() {
 			r.node.Tick()
 			r.onTick()
 		case <-r.wakeLoop:
-			// Goroutines that are ready to append or read run first. That makes fewer and larger
-			// entries when the processors are busy.
+			// Goroutines that are ready to append or read run first. That produces fewer and larger entries when the processors
+			// are busy.
 			runtime.Gosched()
 		case f := <-r.requests:
 			f()

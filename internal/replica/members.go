@@ -23,8 +23,8 @@ const (
 	// transferWait is how long a transfer may take until it is requested again. Raft abandons one
 	// after an election timeout.
 	transferWait = 600 * time.Millisecond
-	// founderFor is how long a node counts as founding a cluster of its own after its last hello.
-	// Such a node connects every few seconds.
+	// founderFor is how long a node counts as founding its own cluster after its last hello. Such a node connects every
+	// few seconds.
 	founderFor = 15 * time.Second
 	// transferPauseMax limits the pause between attempts of an unfit leader to transfer the
 	// leadership. The pause doubles each time.

@@ -77,10 +77,10 @@ type network interface {
 // clusterName is the file in the data directory that records that data/raft belongs to it.
 const clusterName = raftlog.ClusterFile
 
-// Open starts a node of a cluster. The node votes and stores at once, and campaigns once
-// MayCampaign allows it. The error is a *BrokenError if the node must stay down; otherwise it names
-// what is missing or inconsistent in the data directory, or what could not be opened. After an
-// error only files that Open has created are changed.
+// Open starts a node of a cluster. The node votes and stores entries immediately, and campaigns once MayCampaign
+// allows it. The error is a *BrokenError if the node must stay down; otherwise it names what is missing or
+// inconsistent in the data directory, or what could not be opened. After an error only files that Open has created are
+// changed.
 func Open(o Options) (_ *Replica, err error) {
 	defer func() {
 		if err != nil && o.Listener != nil {

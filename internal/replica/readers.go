@@ -143,8 +143,8 @@ func (r *Replica) refuseOlder(s *Status, h *peers.Hello) error {
 		"version %d: upgrade it", peers.ErrVersion, h.Node, h.Version, h.EventVersion, own.Version, own.EventVersion)
 }
 
-// mayVote returns an error if the learner cannot read records that may be written. It may have been
-// let in while there was no leader.
+// mayVote returns an error if the learner cannot read records that may be written. It may have been admitted while
+// there was no leader.
 func (r *Replica) mayVote(learner uint64) error {
 	for _, m := range r.state.now.Load().Members {
 		if reads, own := r.readers.version(m.Identity), r.options.Hello.EventVersion; m.ID == learner && reads != 0 &&

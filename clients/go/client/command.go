@@ -47,9 +47,9 @@ type Command struct {
 	Balance Decimal // of KindOpenAccount: dollars, 0 or more
 	// for KindQuery, KindCancel and KindAmend, 0 if Ref names the order; for KindListOrders: list orders after this one
 	Order OrderID
-	// Ref is a name that the caller chooses for an order, an account that is opened, or a placement. It
-	// must be unique within the account: 1 to 64 of A-Z a-z 0-9 . _ : - The exchange executes the same
-	// command with the same ref only once, however often it is sent.
+	// Ref is a name that the caller chooses for an order, an account that is opened, or a placement. It must be unique
+	// within the account: 1 to 64 of A-Z a-z 0-9 . _ : - The exchange executes the same command with the same ref only
+	// once, no matter how often it is sent.
 	Ref string
 
 	Instructions               // for KindBuy and KindSell; Report also for KindAmend

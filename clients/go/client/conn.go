@@ -217,8 +217,8 @@ func (c *Conn) SendFrame(xml []byte) { c.out = wire.AppendFrame(c.out, xml) }
 // Unflushed returns how many bytes the next Flush sends.
 func (c *Conn) Unflushed() int { return len(c.out) }
 
-// Flush sends the frames that SendFrame has added, with one write. After an error, which is the network's,
-// any part of them may have arrived, and the rest is dropped. The connection can then no longer send, but
+// Flush sends the frames that SendFrame has added, with one write. After an error, which is the network's, some of
+// them may have arrived completely or in part, and the rest is dropped. The connection can then no longer send, but
 // replies may still be read.
 func (c *Conn) Flush() error {
 	_, err := c.flush()

@@ -60,7 +60,7 @@ func (e *Unauthorized) Error() string {
 type Broken struct {
 	Sent      []Command // commands of the frame, with the refs that they had
 	MaybeDone bool      // the frame may have been executed, as a whole or not at all; otherwise nothing has changed
-	Err       error     // how the connection broke, or why none was made
+	Err       error     // how the connection broke, or why no connection could be made
 }
 
 // Error says whether the commands were executed, as far as known, and why the connection broke.

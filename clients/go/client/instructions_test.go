@@ -250,7 +250,7 @@ func TestAllPagesOfOrdersAreRead(t *testing.T) {
 		var sent frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for _, answer := range []string{`<orders>` + order("3") + order("4") + `<more after="4"/></orders>`,
-				`<orders after="4"><more after="7"/></orders>`, // a page on which no order is of the symbol
+				`<orders after="4"><more after="7"/></orders>`, // a page without orders of the symbol
 				`<orders after="7">` + order("9") + `</orders>`} {
 				xml, _ := p.readFrame()
 				sent.add(xml)

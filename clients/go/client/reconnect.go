@@ -224,7 +224,7 @@ type wait struct {
 	from    time.Time     // when the pause began
 }
 
-// lost begins the pause after a link has ended. If the link had an answer, pauses start at the shortest.
+// lost begins the pause after a link has ended. If the link received an answer, pauses start at the shortest.
 func (w *wait) lost(answered bool) {
 	if answered || w.pauses == 0 {
 		w.pauses = w.options.PauseMin

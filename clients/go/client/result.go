@@ -143,7 +143,7 @@ var answerOf = [...]string{KindOpenAccount: "created", KindMakeSymbol: "created"
 	KindCancelAll: "canceled-all", KindCancelAfter: "cancel-after", KindShowAccount: "account", KindListOrders: "orders",
 	KindListFills: "fills"}
 
-// answeredBy reports whether an answer of the right kind repeats the values that were sent.
+// answeredBy reports whether an answer of the right kind repeats the values that the command sent.
 func (c *Command) answeredBy(a *wire.Answer) bool {
 	switch c.Kind {
 	case KindOpenAccount:

@@ -29,7 +29,7 @@ type Access struct {
 	tlsCA     string
 	tlsCert   string
 	tlsKey    string
-	insecure  bool      // the token may go to another machine unencrypted
+	insecure  bool      // the token may be sent to another machine unencrypted
 	Stderr    io.Writer // receives warnings
 }
 

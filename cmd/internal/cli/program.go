@@ -128,7 +128,7 @@ func (e *NoAnswerError) Error() string { return e.err.Error() }
 // Unwrap returns the error that it wraps.
 func (e *NoAnswerError) Unwrap() error { return e.err }
 
-// NoAnswer marks an error after which it is unknown whether a command was done.
+// NoAnswer marks an error after which it is unknown whether a command was executed.
 func NoAnswer(err error) error { return &NoAnswerError{err} }
 
 // UncheckedError means that something could not be checked; its text says why.

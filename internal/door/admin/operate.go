@@ -95,7 +95,7 @@ func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 	}
 }
 
-// unknown answers a request if it is unknown whether its operation was done.
+// unknown answers a request if it is unknown whether its operation was executed.
 func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
 	level, text := slog.LevelError, fmt.Sprintf("whether it was done is unknown; repeat the request: %v", err)
 	switch gone := r.Context().Err(); {

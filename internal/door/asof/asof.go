@@ -29,7 +29,7 @@ var (
 type History interface {
 	// WaitApplied waits until the tables include record seq.
 	WaitApplied(ctx context.Context, seq uint64) error
-	// OrderAt returns an order as of a moment. found is false if the tables have no order of that id.
+	// OrderAt returns an order as of a moment. found is false if the tables have no order with that id.
 	OrderAt(ctx context.Context, id exchange.OrderID, at exchange.Moment) (
 		o exchange.OrderWithFills, found bool, err error)
 	// RefRecord returns the record that used a ref of an account, and the order that the record made or amended.

@@ -58,7 +58,7 @@ type Options struct {
 const (
 	bodyBytesMax    = 64 << 10 // bytes of a request over HTTP, including its query
 	requestTimeout  = 10 * time.Second
-	largeAnswersMax = 4 // number of answers with all symbols, or very many orders, that are made at a time
+	largeAnswersMax = 4 // number of answers with all symbols, or very many orders, that may be built at the same time
 )
 
 // Door answers requests. Its methods may be called from any goroutine.

@@ -92,7 +92,7 @@ func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
 	return d.detail(q, n.symbol, id, seq)
 }
 
-// detail returns an order by its id, nil if the account has no such order at that symbol.
+// detail returns an order by its id, nil if the account has no such order in that symbol.
 func (d *Door) detail(q *request, sym exchange.Symbol, id exchange.OrderID, seq uint64) (
 	*exchange.OrderDetail, *Error,
 ) {
@@ -160,7 +160,7 @@ func (d *Door) cancel(q *request, id exchange.OrderID, own exchange.Ref) (*excha
 	return d.after(q, id, done.Seq)
 }
 
-// after returns an order as the record seq, which changed it, left it.
+// after returns the state of an order after record seq, which changed it.
 func (d *Door) after(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderDetail, *Error) {
 	o, err := d.asof.At(q.ctx, asof.Query{Account: q.account, Order: id, Seq: seq})
 	if err != nil {

@@ -131,8 +131,8 @@ type named struct {
 	client exchange.Ref
 }
 
-// readNamed parses which order a request is about, from two parameters of which one is required. If both are given, the
-// id is used, as at Binance.
+// readNamed determines which order a request is about, from two parameters of which one is required. If both are
+// given, the id is used, as on Binance.
 func (q *request) readNamed(byID, byClient string) (n named, problem *Error) {
 	if n.symbol, problem = q.symbol(); problem != nil {
 		return n, problem

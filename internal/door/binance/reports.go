@@ -105,7 +105,7 @@ func appendReport(b []byte, r *report) []byte {
 	o := r.order
 	b = beginEvent(b, "executionReport", millis(r.at), o.Symbol)
 	own, original := clientID(o), ""
-	if r.exec == execCanceled { // not in other reports: some clients use C as the order's id if it is not empty
+	if r.exec == execCanceled { // other reports leave it empty: some clients use C as the order's id if it is not empty
 		own, original = cancelID(o.ID, r.canceledBy), own
 	}
 	b = jsontext.Word(b, "c", own)

@@ -153,7 +153,7 @@ func (d *Door) mayLook() *Error {
 
 // Bounds of a request's timestamp.
 const (
-	aheadMax       = time.Second // how far a client's clock may be ahead
+	aheadMax       = time.Second // how far ahead a client's clock may be
 	windowStandard = 5 * time.Second
 	windowMax      = time.Minute
 	microsFrom     = 100_000_000_000_000 // timestamps above it are in microseconds

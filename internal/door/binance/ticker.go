@@ -168,7 +168,7 @@ func (q *request) symbols() (syms []exchange.Symbol, one bool, problem *Error) {
 	return syms, false, nil
 }
 
-// list appends a list of what write appends for each symbol in syms, or for all symbols if syms is nil.
+// list appends a list of the outputs of write for each symbol in syms, or for all symbols if syms is nil.
 func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *market.Market) []byte) ([]byte,
 	*Error) {
 	feed, problem := d.feed(q)

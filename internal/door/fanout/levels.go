@@ -8,7 +8,7 @@ import (
 	"outcry/internal/view/market"
 )
 
-// Totals are the open shares at prices of one side of a book; 0 at a price means that the level is gone.
+// Totals has the open shares by price of one side of a book; 0 at a price means that the level is gone.
 type Totals map[exchange.Price]exchange.Position
 
 // Set stores new totals.

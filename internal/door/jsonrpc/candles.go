@@ -75,7 +75,7 @@ func (s *candlesEncoder) set(t *topic, c exchange.Candle, seq uint64) {
 	}
 }
 
-// sendClosed tells all readers that the candle is closed.
+// sendClosed notifies all readers that the candle is closed.
 func (s *candlesEncoder) sendClosed(t *topic) {
 	message := s.message()
 	for _, r := range t.Readers() {

@@ -77,7 +77,7 @@ const (
 	watchedMax = 1000
 )
 
-// call is a request from when it was read to its answer.
+// call is a request, from the time it was read until it is answered.
 type call struct {
 	request
 	size    int         // bytes of the message

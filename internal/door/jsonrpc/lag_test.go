@@ -71,7 +71,7 @@ func TestTradersOfDustDelayNobodyElse(t *testing.T) {
 	s.create(`<account id="5" balance="1"/><symbol sym="QQQ"/>`)
 	require.NotContains(t, s.xml(`<transactions id="4"><cancel-all/></transactions>`), "<error")
 	w.Send("order.place", order)
-	// Each trader has sent at most one round more than its share of 16,384 records and cancels.
+	// Each trader has sent at most its share of 16,384 records and cancels, plus one round.
 	s.gate.Store(before + 3*(16_384+65+64) + 10)
 	require.Nil(t, w.Next().Error)
 	require.Equal(t, 3.0, s.slowed())

@@ -27,7 +27,7 @@ var codes = []struct {
 	{codeNotNow, "temporarily unavailable; certainly not done: try again"},
 }
 
-// reason is why a request is refused. Programs decide by it, so its names never change.
+// reason is the reason why a request is refused. Programs depend on it, so the names never change.
 type reason string
 
 // Reasons of this package. All other reasons are those of exchange.RejectReason.

@@ -1,12 +1,13 @@
 // Package web serves market data over HTTP below /api/v1/: answers, a stream of server-sent events, and the
-// descriptions of the API. It also serves the web page with the documents. The data names no account and no balance.
+// descriptions of the API. It also serves the web page and the documents. The data contains no account ids and no
+// balances.
 //
-// The market is that of a market.Feed. Several times a second the feed calls API.Publish, and the hub encodes what is
-// new, once for all readers; each reader of the stream has a goroutine. Slow readers miss updates and see that from the
-// sequence numbers; readers that read nothing are disconnected.
+// The market is that of a market.Feed. Several times a second the feed calls API.Publish, and the hub encodes the
+// changes, once for all readers; each reader of the stream has a goroutine. Slow readers miss updates and notice it
+// from the sequence numbers; readers that read nothing are disconnected.
 //
-// The stream does not use package fanout. It compares states at most five times a second and lists all symbols; on the
-// fan-out, its readers would make the feed work out the changes of every record and wake at every sync.
+// The stream does not use package fanout. It compares states at most five times a second and lists all symbols; with
+// fanout, its readers would make the feed compute the changes of every record and wake at every sync.
 package web
 
 import (

@@ -35,7 +35,7 @@ const (
 
 	// listingAge is the number of events of symbols after which a listing is made again. A reader gets the listing and
 	// the events after it. The number is small enough that these events are still kept, and large enough that few
-	// listings are made and held, however many readers join.
+	// listings are made and held, no matter how many readers join.
 	listingAge = symbolsBacklog / 2
 )
 
@@ -72,7 +72,7 @@ type topic struct {
 	seq       uint64  // the symbol's seq when publish last ran
 	levels    []byte  // the levels as last published
 	bookSeq   uint64  // seq of the last book event
-	book      backlog // one event, which has the whole book
+	book      backlog // a single event, which has the whole book
 	trades    backlog
 	candles   backlog
 	tradesSeq uint64 // seq at which lastTrade was read

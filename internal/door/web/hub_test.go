@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATopicEndsWithItsLastReader: symbols that no reader reads any more cost no memory and no time.
+// TestATopicEndsWithItsLastReader: symbols without readers cost no memory and no time.
 func TestATopicEndsWithItsLastReader(t *testing.T) {
 	made := newRounds(t)
 	made.play()

@@ -71,7 +71,7 @@ type Conn struct {
 	try      *trywrite.Writer // only the current writer uses it; nil if conn has no writes that do not wait
 	moved    sync.Cond        // signaled when bytes were written or the state has changed
 	queue    queue.Queue[item]
-	pong     Frame  // pong for the newest ping that is not answered; the zero Frame if all are
+	pong     Frame  // pong for the newest unanswered ping; the zero Frame if all are answered
 	waiting  int    // total cost of pong, of the frames in queue, and of those being written
 	taken    uint64 // bytes that the kernel has accepted
 	pingDue  bool

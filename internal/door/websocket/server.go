@@ -37,7 +37,7 @@ const (
 type Options struct {
 	// Max returns the maximum number of connections. Default: no bound.
 	Max func() int
-	// IdleTimeout returns how long a client may be silent, if that is less than two pings. Default: no bound.
+	// IdleTimeout returns how long a client may be silent, if that is less than the time of two pings. Default: no bound.
 	IdleTimeout func() time.Duration
 	// PingEvery is the time between pings. A client that is silent from one ping to the next is disconnected.
 	// Default: 20 s.
@@ -131,7 +131,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, open func(c *Conn
 	}()
 }
 
-// add registers a connection. The error says that the server stops or has too many connections.
+// add registers a connection. The error says that the server is stopping or has too many connections.
 func (s *Server) add(c *Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

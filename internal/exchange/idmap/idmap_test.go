@@ -57,9 +57,8 @@ func (m *Map) pages() (n int) {
 	return n
 }
 
-// TestMapEqualsAMap adds ids that rise, mostly by one and sometimes by up to a page, a
-// ring or almost any number; some are added late, some with AddOld. Ids are removed,
-// mostly soon.
+// TestMapEqualsAMap adds ids that rise, mostly by one and sometimes by up to a page, a ring or almost any number; some
+// are added late, some with AddOld. Ids are removed, most of them soon.
 func TestMapEqualsAMap(t *testing.T) {
 	r := testRand(t)
 	for range budget.Of(20) {
@@ -202,7 +201,7 @@ func TestAValueThatComesToAPageThatIsGivenUpIsFound(t *testing.T) {
 	m.Add(1, 10)
 	m.Add(3, 30)
 	stale := m.page(2)
-	m.Add(ringMin*pageLen, 40) // needs the place of the page
+	m.Add(ringMin*pageLen, 40) // needs the ring slot of the page
 	require.True(t, stale.givenUp.Load())
 	m.put(stale, 2, 20)
 	want := map[uint64]uint64{1: 10, 2: 20, 3: 30, ringMin * pageLen: 40}

@@ -44,10 +44,10 @@ type Follower[E any] struct {
 	decode  func(record []byte, into *E) error
 
 	page    *page[E]      // fetched from the ring; nil if there is a block
-	block   *block[E]     // fetched from files; nil if there is a page
+	block   *block[E]     // block fetched from files; nil if there is a page
 	at, end int           // the fetched records that are still to be passed on: indexes in the page or block
 	pin     atomic.Uint64 // 1 + the number of the page that it may read; 0 for none
-	inFiles bool          // it is further back than the ring
+	inFiles bool          // the follower is further back than the ring
 	err     error         // why the record after the fetched ones cannot be passed on
 }
 
@@ -136,7 +136,7 @@ func (f *Follower[E]) Step(ctx context.Context, l Loop) error {
 			err = l.Chunk()
 		}
 		if err != nil {
-			return err // callers that wait are let go by End, when they can see why the follower has ended
+			return err // End releases waiting callers, which can then see why the follower has ended
 		}
 		f.Reached(f.next - 1)
 		if !ok {

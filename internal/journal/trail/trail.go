@@ -41,7 +41,7 @@ const (
 // Options tell a Trail how to handle values of type E. A value is copied by assignment; its copies share what it
 // refers to.
 type Options[E any] struct {
-	// Decode returns a function that makes a value, which is zero or recycled, from a record. Each function is called by
+	// Decode returns a function that decodes a record into a value, which is zero or recycled. Each function is called by
 	// one goroutine at a time.
 	Decode func() func(record []byte, into *E) error
 	// Extra returns the memory that a value refers to, in bytes; most values refer to none.
@@ -204,7 +204,7 @@ func (t *Trail[E]) empty(old *page[E]) *page[E] {
 	t.bytes.Add(-old.extra.Swap(0))
 	for i := range old.slots {
 		if old.slots[i].seq.Load() != n*pageRecords+uint64(i) {
-			return new(page[E]) // its record was not put yet, or was never to be
+			return new(page[E]) // its record was not put yet, or never will be
 		}
 	}
 	for _, f := range t.followers { // a follower first sets pin, and then checks that the page has the expected number
@@ -257,7 +257,7 @@ func (t *Trail[E]) recent(f *Follower[E], seq, last uint64) (p *page[E], n int, 
 	f.pin.Store(number + 1)
 	if p = t.pages[number%uint64(len(t.pages))].Load(); p == nil || p.n.Load() != number || number < t.floor.Load() {
 		f.pin.Store(0)
-		return nil, 0, number < t.floor.Load() // if it is not gone, its first record was not put yet
+		return nil, 0, number < t.floor.Load() // if the page is not gone, its first record was not put yet
 	}
 	for at := int(seq % pageRecords); at+n < pageRecords && seq+uint64(n) <= last; n++ {
 		if p.slots[at+n].seq.Load() != seq+uint64(n) {

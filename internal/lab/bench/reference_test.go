@@ -204,7 +204,7 @@ func (m *measured) page() string {
 	return page
 }
 
-// whyThose explains figures of the comparison.
+// whyThose explains some figures of the comparison.
 const whyThose = "`populate` sends 20,000 frames one after another, and each waits for a sync of the disk: more " +
 	"processors have nothing to do. The rate of `accounts` is the same from 10,000 clients at once as from 5,000, so " +
 	"each waits twice as long for the connections of the others. If they come faster than they are accepted the " +

@@ -140,7 +140,7 @@ func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	}
 }
 
-// How much the last third of a run may exceed the middle third.
+// Factors and amounts by which the last third of a run may exceed the middle third.
 const (
 	memoryGrowth = 1.2
 	memorySlack  = 16 << 20

@@ -41,7 +41,7 @@ const (
 	agreeTimeout = 60 * time.Second
 	// agreePoll is how often watchers are compared.
 	agreePoll = 20 * time.Millisecond
-	// wrongMax is how many complaints are kept.
+	// wrongMax is how many violations are kept.
 	wrongMax = 20
 )
 

@@ -19,8 +19,8 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-// keptMax bounds the former exchanges kept beside a data directory, so that resets in a loop do not fill the
-// disk.
+// keptMax bounds the number of earlier exchanges kept beside a data directory, so that resets in a loop do not fill
+// the disk.
 const keptMax = 100
 
 // keptFiles are the files that a new data directory takes over from the old one.

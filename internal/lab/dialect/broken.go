@@ -39,7 +39,7 @@ func (k Kind) String() string {
 // connection is unusable, but must still be closed.
 type Broken struct {
 	Kind Kind
-	Got  string // what arrived of the reply, at most ExcerptMax bytes; empty if nothing did
+	Got  string // beginning of the reply, at most ExcerptMax bytes; empty if nothing arrived
 	Err  error  // the cause; nil if Kind says everything; the context's error if the context ended first
 }
 

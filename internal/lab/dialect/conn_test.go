@@ -132,7 +132,7 @@ func TestWaitClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t, listen(t, c.handle), Options{})
-			if conn.time = time.Minute; c.open { // all replies arrive at once, and then nothing more
+			if conn.time = time.Minute; c.open { // all replies arrive at once, and nothing after them
 				conn.time = 2 * time.Second
 			}
 			if name == "reset" {

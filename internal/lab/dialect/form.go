@@ -38,7 +38,7 @@ func inspect(root *Element, h Habits, now time.Time) []Remark {
 // findings collects faults of form, at most one for each form.
 type findings struct{ remarks []Remark }
 
-// add adds a fault, unless there is one of the same form.
+// add adds a finding, unless there is already one of the same form.
 func (f *findings) add(form Form, format string, args ...any) {
 	for _, r := range f.remarks {
 		if r.Form == form {

@@ -18,7 +18,7 @@ type inbox struct {
 
 	mu   sync.Mutex
 	data []byte // guarded by mu; at most unreadMax plus one read
-	err  error  // guarded by mu; why reading ended, nil while it continues
+	err  error  // guarded by mu; the reason why reading ended, nil while it continues
 }
 
 // readSize is how many bytes one read asks for.

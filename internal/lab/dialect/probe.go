@@ -179,8 +179,8 @@ func gotSomething(err error) bool {
 	return errors.As(err, &b) && b.Got != ""
 }
 
-// oneFrame finds out whether a connection carries only one frame: then a second frame is answered on
-// a new connection, but not after the first.
+// oneFrame determines whether a connection carries only one frame: then a second frame is answered on a new
+// connection, but not after the first.
 func (p *prober) oneFrame(ctx context.Context) {
 	replies, err := p.ask(ctx, p.opening(), p.opening())
 	if err == nil || len(replies) != 1 {

@@ -11,8 +11,8 @@ import (
 
 const ok = "<results><created/></results>" // 29 bytes
 
-// pipe returns a Conn to a server that writes these bytes, whatever it is sent, and then keeps the connection
-// open until the client closes it. The client must read each byte.
+// pipe returns a Conn to a server that writes these bytes regardless of its input, and then keeps the connection open
+// until the client closes it. The client must read each byte.
 func pipe(t *testing.T, sends string, o Options) *Conn {
 	server, client := net.Pipe()
 	open := func(context.Context) (net.Conn, error) { return client, nil }

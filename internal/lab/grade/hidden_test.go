@@ -11,8 +11,8 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// Students see the cases of the group form, which must not show what a hidden case sends. A remark from a
-// visible case takes precedence.
+// Students see the cases of the group form, which must not reveal the input of a hidden case. A remark from a visible
+// case takes precedence.
 func TestAHiddenCaseIsNotShownByItsForm(t *testing.T) {
 	remark := func(form dialect.Form, by string) dialect.Remark {
 		return dialect.Remark{Form: form, Detail: by + " tells", Sent: "<" + by + "/>", Got: "<results/>"}

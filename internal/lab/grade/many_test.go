@@ -176,8 +176,8 @@ func TestATableOfTheServersUserIsNotRead(t *testing.T) {
 	require.ErrorContains(t, err, o.CSV)
 }
 
-// A folder that the server's user cannot use is no fault of its server: it gets no row, and is graded once
-// it is open.
+// A folder that the server's user cannot access is not the server's fault: it gets no row, and is graded once it is
+// accessible.
 func TestAFolderThatTheServersUserCannotUseIsNotGraded(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // the server would run as this user

@@ -19,7 +19,7 @@ import (
 // Times of a run.
 const (
 	askAgain = time.Second     // pause before a second request to a server that did not answer
-	waitMore = 3 * time.Second // pause before a server that cannot be restarted is asked a last time
+	waitMore = 3 * time.Second // pause before the last request to a server that cannot be restarted
 	stopTime = 5 * time.Second // how long the current case may take to end once the run is stopped or out of time
 )
 
@@ -31,7 +31,7 @@ type Options struct {
 	Target  target.Target
 	Cases   []*script.Case // as script.Builtin returns them; Run orders them
 	Profile *Profile       // nil means DefaultProfile
-	Load    bool           // also plays the group load; it is played in any case if it has a weight
+	Load    bool           // also play the group load; it is always played if it has a weight
 	// Progress is called before each case, by one goroutine at a time; may be nil.
 	Progress func(Progress)
 }
@@ -258,8 +258,8 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 // excuse is the outcome of a case that is skipped because of a habit that the profile declares.
 var excuse = script.Outcome{Status: script.Skip, Message: "The profile says that servers need not do this."}
 
-// revive checks whether the server still answers after a case, and restarts it if not. A case that brings the
-// server down does not pass, whatever was answered. If the server stays down, no more cases are played.
+// revive checks whether the server still answers after a case, and restarts it if not. A case that brings the server
+// down does not pass, regardless of the answers. If the server stays down, no more cases are played.
 func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Outcome) {
 	if r.answers(ctx) || ctx.Err() != nil {
 		return
@@ -312,7 +312,7 @@ func (r *runner) record(c *script.Case, o script.Outcome, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o.Status == script.Pass {
-		o.Conversation = nil // it is shown for failures only
+		o.Conversation = nil // the conversation is shown only for failures
 	}
 	r.outcomes[c] = played{c, o, took.Seconds()}
 	if o.Status == script.Fail || o.Status == script.Part {

@@ -102,7 +102,7 @@ func (r *Report) Write(w io.Writer) {
 	}
 }
 
-// verdict says whether the median of ratios is at most a goal.
+// verdict describes whether the median of ratios meets a goal, a maximum.
 func verdict(ratios []float64, most float64) string {
 	if len(ratios) == 0 {
 		return "not measured"

@@ -114,7 +114,7 @@ func (m *Machines) Close() {
 		_ = holder.Wait()
 	}
 	m.holders = nil
-	_ = ip("link delete outcry") // it is removed with this process in any case
+	_ = ip("link delete outcry") // it disappears with this process in any case
 }
 
 // ip runs ip(8) on a machine.

@@ -74,8 +74,8 @@ func (p *Plain) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Run sends orders for o.Duration and waits for their replies. It returns an error if a connection could
-// not be made or broke; the Result, if not nil, then covers what was answered before.
+// Run sends orders for o.Duration and waits for their replies. It returns an error if a connection could not be made
+// or broke; the Result, if not nil, then covers the orders answered before that.
 func (p *Plain) Run(ctx context.Context) (*Result, error) {
 	for _, s := range p.sources {
 		s.next = len(s.ids) // unanswered orders of a broken run are not counted

@@ -90,9 +90,9 @@ type trading struct {
 	why string
 }
 
-// Trade opens the accounts and symbols, which are not removed afterwards, sends orders, and queries each
-// of them. It returns an error if a preparing command was rejected, a connection could not be made, or
-// the orders could not be queried. Traded is then what is known so far, or nil if the run did not begin.
+// Trade opens the accounts and symbols, which are not removed afterwards, sends orders, and queries each of them. It
+// returns an error if a preparing command was rejected, a connection could not be made, or the orders could not be
+// queried. Traded then has the results so far, or is nil if the run did not begin.
 func Trade(ctx context.Context, o Trading) (*Traded, error) {
 	t := &trading{Trading: o}
 	defer func() {

@@ -109,8 +109,8 @@ func (x *Exchange) holds(o *order) *big.Int {
 	return product(o.open, o.limit)
 }
 
-// reserve moves hold out of the account's free cash or free shares. It returns an error if there is not
-// enough, and then changes nothing.
+// reserve subtracts hold from the account's free cash or free shares. It returns an error if there is not enough, and
+// then changes nothing.
 func (x *Exchange) reserve(o *order, hold *big.Int) error {
 	a := x.accounts[o.account]
 	if o.buys {

@@ -11,7 +11,7 @@ type refUse struct {
 	order   *order // the order that was placed, or that is in the book after an amend; otherwise nil
 	// These fields are set for amends.
 	named int    // id of the order that was amended
-	by    *order // the order that replaced it, nil if none did
+	by    *order // the order that replaced it; nil if it was not replaced
 	body  string // content of the reply without a report
 }
 

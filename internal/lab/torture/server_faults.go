@@ -145,8 +145,8 @@ func (s *server) cutPostgres(ctx context.Context) error {
 	return nil
 }
 
-// The server reads its clock in one place. This build adds to it the seconds in a file. The machine's
-// clock is not changed.
+// The server reads its clock in one place. This build adds the seconds in a file to it. The machine's clock is not
+// changed.
 const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
 var clockEdits = []harness.Edit{{

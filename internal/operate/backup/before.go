@@ -142,8 +142,8 @@ func (r *restoring) openLoader(ctx context.Context, url string) (err error) {
 	return r.loader.CheckEmpty(ctx)
 }
 
-// checkOwner refuses a restore by root into another user's directory: the server that runs as that user could
-// not read what root writes.
+// checkOwner refuses a restore by root into another user's directory: the server that runs as that user could not read
+// files that root writes.
 func checkOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -100,8 +100,8 @@ func writeFile(path string, content []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Check reads a whole backup and returns its header and trailer. The error is a *DamageError if the backup is
-// damaged or incomplete; otherwise it says that the file is not a backup, or is that of r.
+// Check reads a whole backup and returns its header and trailer. The error is a *DamageError if the backup is damaged
+// or incomplete; otherwise it says that the file is not a backup, or is r's.
 func Check(r io.Reader) (Header, Trailer, error) {
 	b, err := NewReader(r)
 	for err == nil {

@@ -24,7 +24,7 @@ type Reader struct {
 
 	header  Header
 	trailer Trailer
-	seen    Trailer // what the trailer must contain, according to the blocks read so far
+	seen    Trailer // the trailer's expected content, according to the blocks read so far
 
 	table  *TableEnd // the table that is being read, counted up to here; nil outside of a table
 	rows   []byte    // rows read from the file, but not yet returned
@@ -41,8 +41,8 @@ type Section struct {
 	File  *File
 }
 
-// NewReader reads the prefix and the header. The error is a *DamageError, that of r, or says that the file is
-// not a backup or has another format version.
+// NewReader reads the prefix and the header. The error is a *DamageError or r's, or says that the file is not a backup
+// or has another format version.
 func NewReader(r io.Reader) (*Reader, error) {
 	b := &Reader{r: bufio.NewReaderSize(r, 1<<16), sum: sha256.New(), flate: flate.NewReader(nil)}
 	var prefix [prefixBytes]byte

@@ -37,7 +37,7 @@ func (e *examination) checkServers(ctx context.Context) {
 	}
 }
 
-// checkServer asks a running server whether it is ready, and which commit it was built from.
+// checkServer queries a running server: whether it is ready, and which commit it was built from.
 func (e *examination) checkServer(ctx context.Context) {
 	status, body, err := e.get(ctx, "/readyz")
 	switch {

@@ -45,7 +45,7 @@ type Figures struct {
 	NotReady                           error // why orders are not accepted; nil while they are
 }
 
-// Watch computes how an exchange is doing from the difference between two readings of its counters.
+// Watch computes the state of an exchange from the difference between two readings of its counters.
 type Watch struct {
 	parts    Parts
 	before   Load // the reading at beforeAt; used only by the goroutine that calls Look

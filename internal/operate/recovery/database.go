@@ -1,6 +1,6 @@
-// Package recovery restores an exchange at start: it opens the database, checks the journal
-// against it before either is changed, and builds the state from both. It is separate from the
-// wiring because it decides what is kept or lost after a crash.
+// Package recovery restores an exchange at start: it opens the database, checks the journal against it before either
+// is changed, and builds the state from both. It is separate from cmd/outcryd because it decides what is kept or lost
+// after a crash.
 package recovery
 
 import (
@@ -33,7 +33,7 @@ type Database struct {
 	Store    *postgres.Store
 	Position postgres.Position
 	Snapshot *exchange.Snapshot     // Restore clears its accounts, positions and orders to free memory
-	Traded   []exchange.TradedState // market data, as are Trades and Candles; nil if HTTP is off
+	Traded   []exchange.TradedState // market data, like Trades and Candles; nil if HTTP is off
 	Trades   []exchange.TradeState
 	Candles  []exchange.CandleState
 

@@ -25,8 +25,8 @@ type Cluster struct {
 	Members   []Member `json:"members"` // ascending by number
 }
 
-// Member is another node as this one knows it. Fields that only the node's own hello message has are empty until
-// that message is received.
+// Member is another node as known to this one. Fields that come from the node's own hello message are empty until that
+// message is received.
 type Member struct {
 	Node    uint64 `json:"node"`
 	Learner bool   `json:"learner"`

@@ -54,7 +54,7 @@ func (c *Config) Excess() string {
 // --max-http-connections, or less if the process may not open enough files.
 type ConnectionBounds struct {
 	XML, HTTP int
-	Files     uint64 // how many files the process may open
+	Files     uint64 // number of files that the process may open
 	Lowered   bool
 }
 

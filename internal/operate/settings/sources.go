@@ -26,7 +26,7 @@ const (
 type setting struct {
 	value  string // in the form that the flag prints
 	source source
-	origin string // for people: "default", "/etc/outcryd.conf:3", "OUTCRY_DATA" or "--data"
+	origin string // origin for messages: "default", "/etc/outcryd.conf:3", "OUTCRY_DATA" or "--data"
 
 	derived bool // computed from another setting, which is shown instead
 }

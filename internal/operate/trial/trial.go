@@ -255,7 +255,7 @@ func (t *trial) watch(ctx context.Context, n *node) {
 	}
 }
 
-// look asks a node for its role, and prints it if it has changed.
+// look queries a node's role, and prints it if it has changed.
 func (t *trial) look(ctx context.Context, n *node) {
 	role, _ := n.asks.Role(ctx) // "" while the node starts or does not answer
 	if ctx.Err() != nil || role == n.role {

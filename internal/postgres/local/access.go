@@ -48,7 +48,7 @@ func (c *Cluster) writeAccess() error {
 			ident += identLine(user, as)
 		}
 	}
-	data, err := os.OpenRoot(c.dataDir()) // stay inside the directory: its owner may have put links there
+	data, err := os.OpenRoot(c.dataDir()) // stay inside the directory: its owner may have created links in it
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}

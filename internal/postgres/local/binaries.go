@@ -107,7 +107,7 @@ func installed() []string {
 		all = append(all, strings.TrimSpace(string(out)))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
-		// A link in the PATH may be the only file there; initdb is beside the link's target.
+		// A link in the PATH may be the only file there; initdb is in the directory of the link's target.
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			all = append(all, filepath.Dir(path))
 		}

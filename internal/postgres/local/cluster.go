@@ -61,7 +61,7 @@ type Cluster struct {
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when Stop is called
-	done     chan struct{} // closed when no process of the cluster runs any more
+	done     chan struct{} // closed when no process of the cluster is running any more
 
 	mu         sync.Mutex // guards postmaster
 	postmaster *os.Process

@@ -67,10 +67,10 @@ var rename = step{"rename the superuser", fmt.Sprintf(`DO $$ BEGIN
 	DROP ROLE outcry_renames;
 END $$`, role, superuser)}
 
-// handing are the steps that make role the owner of all that the bootstrap superuser owns, one object at a
-// time, because Postgres refuses REASSIGN OWNED for that user. Objects that initdb made have ids below 16384
-// and are left out, except the schema public. Parts of extensions (dependency e) and of other objects
-// (dependency i) are left out too.
+// handing has the steps that make role the owner of everything that the bootstrap superuser owns, one object at a
+// time, because Postgres refuses REASSIGN OWNED for that user. Objects that initdb made have ids below 16384 and are
+// left out, except the schema public. Parts of extensions (dependency e) and of other objects (dependency i) are left
+// out too.
 var handing = []step{
 	give("the schemas", "SCHEMA", "pg_namespace", "nspowner", "quote_ident(nspname)",
 		"oid >= 16384 OR nspname = 'public'"),

@@ -30,7 +30,7 @@ const (
 
 var errStopping = errors.New("the cluster is being stopped")
 
-// settings are the settings of Postgres, chosen for one projector that writes much and a few people who read.
+// settings are the settings of Postgres, chosen for one projector that writes a lot and a few readers.
 var settings = map[string]string{
 	"listen_addresses":        "",
 	"port":                    port,

@@ -23,8 +23,8 @@ const (
 	repeatsMax    = 20
 	repeatsWindow = 10 * time.Second
 
-	// messagesMax bounds how many messages are counted separately. The program has far fewer, because varying
-	// text belongs in attributes. Further messages of the same level share one count.
+	// messagesMax bounds how many messages are counted separately. The program has far fewer, because varying text
+	// belongs in attributes. All other messages of the same level share one count.
 	messagesMax = 256
 )
 
@@ -38,7 +38,7 @@ type Log struct {
 	repeats *repeats
 }
 
-// Suppressed returns how many lines have been left out since the start.
+// Suppressed returns how many lines have been suppressed since the start.
 func (l *Log) Suppressed() uint64 { return l.repeats.suppressed.Load() }
 
 // TellAll logs how many lines were left out of each message, without waiting for the end of the window. Call

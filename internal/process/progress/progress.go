@@ -47,8 +47,8 @@ func Start(w io.Writer) *Line {
 	return start(w, columnsOf(w), time.Now(), time.NewTicker(rewriteEvery).C)
 }
 
-// start is Start with the width of the terminal, 0 for none, and a clock: begun is the present time, and
-// ticks delivers later times.
+// start is Start with the width of the terminal, 0 for none, and a clock: begun is the current time, and ticks
+// delivers later times.
 func start(w io.Writer, columns int, begun time.Time, ticks <-chan time.Time) *Line {
 	l := &Line{w: w, columns: columns, begun: begun, shownAt: begun}
 	l.stop = every(ticks, l.show)

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// Client sends requests to nodes without a Net, which a node needs before it has one.
+// Client sends requests to nodes without a Net; a node uses it before it has a Net.
 type Client struct{ caller caller }
 
 // NewClient returns a client that acts as the node of hello. judge is called with the hello of each

@@ -128,7 +128,7 @@ type parser struct {
 	page  *Page
 	fence string // start of the current block's fence, or "" outside a block
 	other bool   // the current block is of another language
-	said  bool   // a directive was read whose block has not begun
+	said  bool   // a directive was read, but its block has not begun
 	part  Part
 }
 

@@ -52,7 +52,7 @@ type parser struct {
 	frame    []byte
 	root     *element
 	open     []*element // elements that are not closed yet, outermost first
-	elements int        // how many more elements are allowed
+	elements int        // number of further elements that are allowed
 }
 
 // parseDocument parses a document of at most the given number of elements and returns its root. The

@@ -44,7 +44,7 @@ func ReplyMax(frame []byte) int {
 }
 
 // elementsOf returns an upper bound of the number of elements in a frame, at most ElementsMax+1, and whether one of
-// the elements may be a <symbol>. It looks at each "<" only: most bytes of a frame are between two of them.
+// the elements may be a <symbol>. It looks only at each "<": most bytes of a frame are between two of them.
 func elementsOf(frame []byte) (elements int, hasSymbol bool) {
 	for i := bytes.IndexByte(frame, '<'); i >= 0; i = bytes.IndexByte(frame, '<') {
 		if frame = frame[i+1:]; len(frame) > 0 && frame[0] == '/' {

@@ -72,7 +72,7 @@ func (r *Request) decodeTransaction(e, root *element, c *exchange.Command) error
 	return errUnknown(e, root)
 }
 
-// decodeRef reads the ref of an element, "" if it has none.
+// decodeRef reads the ref of an element; it returns "" if there is none.
 func decodeRef(e *element) (exchange.Ref, error) {
 	s, ok := e.attr("ref")
 	if !ok {

@@ -1,6 +1,6 @@
 package faulty
 
-// Faults are all faults, by group. Each was seen in a server, or is an easy mistake.
+// Faults are all faults, by group. Each was found in a real server, or is an easy mistake to make.
 var Faults = []Fault{
 	{"split-frames", "frames", "treats the bytes of one read as a whole frame"},
 	{"pipelined-lost", "frames", "drops the bytes after the frame that it reads"},

@@ -64,7 +64,7 @@ var (
 		`<create><account id="1" balance="1"/></create>`}
 )
 
-// killed returns a server's replies after it was killed and started again.
+// killed returns a server's replies after it was killed and restarted.
 func killed(t *testing.T, faults ...string) string {
 	port := freePort(t)
 	o := Options{Faults: faults, Journal: filepath.Join(t.TempDir(), "journal")}

@@ -28,9 +28,9 @@ func Builtin() ([]*Case, error) {
 	return read(root, nil)
 }
 
-// Load reads all GROUP/NAME.case below dir. It returns them together with the cases of to, sorted by group and
-// name; a case from dir replaces the one of the same name. The error names the file and line, or says that dir has
-// no case. to is unchanged.
+// Load reads all GROUP/NAME.case below dir. It returns them together with the cases in to, sorted by group and name; a
+// case from dir replaces the one of the same name. The error names the file and line, or says that dir has no case. to
+// is unchanged.
 func Load(dir string, to []*Case) ([]*Case, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -70,8 +70,8 @@ func player(t *testing.T, o faulty.Options, seen *remarks, wait time.Duration) *
 		}}
 }
 
-// piped returns a dialer for a server in which one read returns exactly what one write sent. With a socket,
-// a late read could return two writes at once.
+// piped returns a dialer for a server in which one read returns exactly the bytes of one write. With a socket, a late
+// read could return two writes at once.
 func piped(t *testing.T, o faulty.Options) dialect.Dialer {
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	ended := make(chan error, 1)

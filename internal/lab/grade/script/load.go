@@ -98,7 +98,7 @@ func (p *play) loadTraders(ctx context.Context) (sym string, traders []*loadTrad
 	return sym, traders, p.ask(ctx, doc, strings.Repeat(`<created/>`, 2*loadConnections))
 }
 
-// leaveOutTwice drops orders that share their id with another one: another case covers that.
+// leaveOutTwice drops orders that share their id with another order: a different case covers that.
 func leaveOutTwice(traders []*loadTrader) {
 	times := map[string]int{}
 	for _, t := range traders {
@@ -240,7 +240,7 @@ func (a tally) judge() error {
 		count(a.there+a.lost, "order"))
 }
 
-// askSome queries orders of an account in one frame, counts them in sum, and shows the first that are lost.
+// askSome queries orders of an account in one frame, counts them in sum, and shows the first lost ones.
 func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, sum *tally) error {
 	var queries strings.Builder
 	for _, o := range orders {

@@ -29,8 +29,8 @@ func (c *Case) has(is func(v *verb) bool) bool {
 }
 
 // Play plays a case. It fails at the first line that does not hold. A case of the group concurrency is first played
-// with one connection after another, and is skipped if it fails that way. The case's time limits all its plays
-// together, without restarts of the server.
+// with one connection after another, and is skipped if it fails that way. The case's time limit applies to all its
+// plays together, not counting restarts of the server.
 func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	if p.Kill == nil && c.Kills() {
 		return CannotKill

@@ -33,7 +33,7 @@ type Case struct {
 	Steps  []Step   // empty in the group form, whose cases are judged by remarks
 }
 
-// Status is how a case ended.
+// Status is the outcome of a case.
 type Status string
 
 // The statuses.

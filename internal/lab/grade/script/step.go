@@ -27,7 +27,7 @@ type Step struct {
 	wants []counted
 }
 
-// counted is a line after at-once that wants a number of replies.
+// counted is a line after at-once that expects a number of replies.
 type counted struct {
 	line  int
 	count string // digits or {part}; "*" means all remaining replies

@@ -139,7 +139,7 @@ func runLast(command []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
 	last := exec.CommandContext(ctx, command[0], command[1:]...)
-	printed := &tail{max: notesMax} // not the keeper's output, which has no reader if the kit was killed
+	printed := &tail{max: notesMax} // not the keeper's own output, which nothing reads if the kit was killed
 	last.Stdout, last.Stderr = printed, printed
 	if err := last.Run(); err != nil {
 		return fmt.Errorf("grade: %s: %w: %s", strings.Join(command, " "), err, printed)
@@ -191,7 +191,7 @@ func (f *family) killAll() error {
 		if time.Now().After(end) {
 			return errors.Join(fmt.Errorf("grade: %d processes of the server do not end", len(killed)), err)
 		}
-		if !found { // with new processes, retry at once: a process that forks could stay a step ahead
+		if !found { // if there are new processes, retry immediately: a process that forks could stay a step ahead
 			time.Sleep(time.Millisecond)
 		}
 	}

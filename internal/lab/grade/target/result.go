@@ -57,7 +57,7 @@ func routeTo(path string) (way []place, end string, err error) {
 	}
 	left, at, links := append([]string{"."}, names(path)...), "/", 0
 	for len(left) > 0 {
-		next := filepath.Join(at, left[0]) // at has no link, so ".." is its parent folder
+		next := filepath.Join(at, left[0]) // at contains no link, so ".." is its parent folder
 		left = left[1:]
 		info, err := os.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) && len(left) == 0 {

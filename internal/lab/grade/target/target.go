@@ -55,9 +55,9 @@ type Target interface {
 	First() net.Conn
 	// CanKill reports whether Kill and Start can be called again.
 	CanKill() bool
-	// Kill kills every process of the server with SIGKILL, and returns when its port is free. Close connections to
-	// it first, or reset those that it has closed. Otherwise some remain in the kernel, and a server that does not
-	// set SO_REUSEADDR cannot listen for a minute; Start then retries until ReadyTime.
+	// Kill kills every process of the server with SIGKILL, and returns when its port is free. Close connections to it
+	// first, or reset those that it has closed. Otherwise some connections remain in the kernel, and a server that does
+	// not set SO_REUSEADDR cannot listen for a minute; Start then retries until ReadyTime.
 	Kill(ctx context.Context) error
 	// Log returns the end of the server's output, at most LogBytesMax, as valid UTF-8.
 	Log() string

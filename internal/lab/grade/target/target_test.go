@@ -119,7 +119,7 @@ func startApart(next *exec.Cmd) {
 	os.Exit(0)
 }
 
-// beKit starts a server, prints its address, and waits for the end of its input, which never comes.
+// beKit starts a server, prints its address, and waits for the end of its input, which never arrives.
 func beKit(arguments []string) {
 	var server Target
 	var err error

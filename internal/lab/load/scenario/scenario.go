@@ -271,7 +271,7 @@ const (
 // account returns the id of account n of openMarket, from 1 on.
 func (r *Run) account(n int) string { return strconv.Itoa(r.First + n) }
 
-// fresh returns the id of an account to be opened, different each time.
+// fresh returns an id for a new account, different each time.
 func (r *Run) fresh() string { return r.account(r.Params.Accounts + int(r.opened.Add(1))) }
 
 // symbol returns the name of symbol n, from 0 on.
