@@ -141,7 +141,7 @@ func (m *member) open() (*replica.Replica, error) {
 
 // putRecord puts a record on the trail, unless this node appended it as the leader.
 func (m *member) putRecord(seq uint64, record []byte) error {
-	if m.led.Load() { // the record is one of the next leader, and the trail may have another one of the same number
+	if m.led.Load() { // the record comes from the next leader, and the trail may have a different one with the same number
 		m.server.trail.Abandon()
 		return nil
 	}

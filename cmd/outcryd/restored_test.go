@@ -115,7 +115,7 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	oneDigest(t, nodes)
 }
 
-// TestALocalPostgresIsRestored: a local Postgres is restored in the same way as a Postgres given by URL, also from
+// TestALocalPostgresIsRestored: a local Postgres is restored in the same way as a Postgres given by URL, even from
 // another local Postgres's backup.
 func TestALocalPostgresIsRestored(t *testing.T) {
 	t.Parallel()

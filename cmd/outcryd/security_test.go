@@ -130,7 +130,7 @@ func TestNothingIsToldWithoutAToken(t *testing.T) {
 		_, err = c.r.Next()
 		require.ErrorIs(t, err, io.EOF, name)
 	}
-	delete(bad, "malformed") // so many failures would reach the rate limit for bad tokens
+	delete(bad, "malformed") // with it, the failures would reach the rate limit for bad tokens
 	delete(bad, "expired")
 	routes := append(admin.Patterns(admin.Options{Market: http.NotFoundHandler()}), "GET /none", "GET /api/v1/stream",
 		"GET /api/v1/symbols",

@@ -163,7 +163,7 @@ var (
 	}
 )
 
-// lostChange is a bug: a buyer does not get back the rest of the hold after executing at a better price.
+// lostChange is a planted bug: a buyer does not get back the rest of the hold after executing at a better price.
 var lostChange = []harness.Edit{{File: "internal/exchange/ledger.go",
 	Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}}
 

@@ -167,8 +167,8 @@ func (s *station) startPrometheus(t *testing.T, change func(text string) string)
 // duration matches a time in Prometheus' files: the length of a range, or a setting.
 var duration = regexp.MustCompile(`(\[|: )(\d+)([sm])(\]|\n)`)
 
-// often matches the scrape and evaluation intervals. They are shortened by less than faster, because a scrape that
-// takes longer than its interval is lost, which restarts the waiting time of alerts.
+// often matches the scrape and evaluation intervals. They are shortened less than the intervals of faster, because a
+// scrape that takes longer than its interval is lost, which restarts the waiting time of alerts.
 var often = regexp.MustCompile(`(scrape_interval|scrape_timeout|evaluation_interval): 5s`)
 
 // hasten shortens the times in a file of Prometheus.

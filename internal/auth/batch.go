@@ -13,10 +13,10 @@ import (
 type Issued struct {
 	Token string // made by NewToken
 	Scope Scope
-	Note  string // whom the token is for; a remark for people
+	Note  string // a remark for people, such as the name of the user
 }
 
-// NewToken makes a random token that is in no file yet.
+// NewToken creates a random token without storing it.
 func NewToken() string {
 	token, _ := newToken()
 	return token

@@ -75,8 +75,8 @@ func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 	return err
 }
 
-// discard gives back the memory that a batch holds, but does not reuse the batch itself: after an error the
-// exchange may still write to it.
+// discard releases the memory that a batch holds, but does not reuse the batch itself: after an error the exchange may
+// still write to it.
 func (s *Server) discard(b *batch) {
 	b.memory.release(b.held)
 	b.held = 0

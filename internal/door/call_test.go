@@ -146,7 +146,7 @@ func TestOnlyItsOwnOrdersAreShownToABearer(t *testing.T) {
 	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
 }
 
-// Outcomes in the history are fetched. If the history does not answer once, it is not asked again in the same call.
+// Outcomes in the history are fetched. If the history fails to answer once, it is not queried again in the same call.
 func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 	x := newFake()
 	x.past, x.executions = 10, exchange.ReportExecutionsMax+5
@@ -323,7 +323,7 @@ func TestARefusedTokenTakesNoPlace(t *testing.T) {
 	require.Equal(t, 2, served)
 }
 
-// A frame that waits for the history twice, before its execution and for its reply, takes only one of the places of
+// A frame that waits for the history twice, before its execution and for its reply, uses only one of the places for
 // waiting frames. callable checks that.
 func TestAFrameTakesOnePlaceAmongThoseThatWait(t *testing.T) {
 	x := newFake()

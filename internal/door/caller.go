@@ -98,8 +98,8 @@ func (c *Caller) proved() {
 // tokenEnded reports whether the caller's token has expired or was revoked.
 func (c *Caller) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
 
-// Leave gives the place back and cancels the orders that end with the connection. Call it after the last Call
-// has returned; further calls do nothing.
+// Leave frees the place and cancels the orders that end with the connection. Call it after the last Call has returned;
+// further calls do nothing.
 func (c *Caller) Leave() {
 	s := c.server
 	s.mu.Lock()

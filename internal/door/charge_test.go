@@ -161,7 +161,7 @@ func TestOrdersAboveTheSecondBoundAreRejected(t *testing.T) {
 	})
 }
 
-// The same over a connection of XML.
+// The same as the test above over a connection of XML.
 func TestAConnectionAboveTheSecondBoundIsReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x, f := newPipes(), newFake(), newFollower()

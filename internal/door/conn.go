@@ -187,7 +187,7 @@ type deadlines struct {
 	session *session
 	idle    time.Time // deadline for the next frame to begin; may be outdated (prolong); zero before the first read
 	prove   time.Time // deadline for the client's token; zero once it was presented, or if none is required
-	frame   time.Time // deadline for the end of the frame that has begun; zero while none has begun
+	frame   time.Time // deadline for the end of the frame in progress; zero if none is in progress
 	drained time.Time // until then the session reads while the server shuts down; zero before the shutdown
 	armed   time.Time // the read deadline that this type last set; other code may have set another one since
 	limits  *Limits   // the limits that idle and frame were computed with

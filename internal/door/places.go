@@ -7,10 +7,10 @@ import (
 	"outcry/internal/auth"
 )
 
-// A connection has a place among ConnectionsMax before its client has authenticated. Clients that never
-// authenticate must not shut others out. So when all places are in use, the oldest connection that is still
-// in its handshake, or has not presented its token, is closed for a new one. And so that the bearers of one
-// token cannot shut out all others, the last places are not given to them.
+// A connection has a place among ConnectionsMax before its client has authenticated. Clients that never authenticate
+// must not shut others out. So when all places are in use, the oldest connection that is still in its handshake, or
+// has not presented its token, is closed for a new one. And the holders of one token never get the last places, so
+// that they cannot shut out all others.
 
 // place is one of the ConnectionsMax places. It belongs to a Caller that is a connection.
 // The server's mu guards it, except end.

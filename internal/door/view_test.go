@@ -94,8 +94,8 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 	})
 }
 
-// If the database does not answer a query for fills, it is not asked again in the batch: each try may take seconds,
-// and a frame may contain 100,000 such queries.
+// If the database does not answer a query for fills, it is not queried again in the batch: each attempt may take
+// seconds, and a frame may contain 100,000 such queries.
 func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, v := newFake(), newFakeView()

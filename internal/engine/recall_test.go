@@ -12,7 +12,7 @@ import (
 func TestAnOrderOfLaterIsNotRecalled(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
-	db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"}) // now the history has the order
+	db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"}) // the history already has order 1
 	got := m.all(queryOf(1), cancelOf(1, "1"), buy("A", 1, 1), queryOf(1))
 	require.Equal(t, []exchange.Result{{Reason: exchange.UnknownOrder}, {Reason: exchange.UnknownOrder}, {Order: 1},
 		{Status: exchange.Status{Open: 1}}}, got, "the first two were sent before the order")

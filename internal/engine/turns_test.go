@@ -210,8 +210,8 @@ func TestACancelAllHoldsNoShardWhileItSurveysALargeBook(t *testing.T) {
 	require.EqualValues(t, resting, m.Stats().OpenOrders)
 }
 
-// TestACancelAllHoldsNoShardForTheIdsOfOtherSymbols has other symbols use up ids during a
-// survey, and counts the ids that are checked while shards are held.
+// TestACancelAllHoldsNoShardForTheIdsOfOtherSymbols makes other symbols use up ids during a survey, and counts the ids
+// that are checked while shards are held.
 func TestACancelAllHoldsNoShardForTheIdsOfOtherSymbols(t *testing.T) {
 	m := open(t, Options{})
 	for range 2 * surveyMax {

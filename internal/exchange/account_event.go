@@ -90,7 +90,7 @@ const (
 	StatusReplaced
 )
 
-// WhyCanceled is why the remainder of an order was canceled.
+// WhyCanceled is the reason why the remainder of an order was canceled.
 type WhyCanceled uint8
 
 // The reasons. Their numbers are stored in the database.

@@ -35,23 +35,21 @@ type Book struct {
 // index: they come from State.List or Index.NewBook.
 func NewBook() *Book { return new(Index).NewBook() }
 
-// Submit matches o against the resting orders of the other side, best price first
-// and, at one price, oldest first. Each match executes at the resting order's limit.
-// What remains of o rests in the book. Submit appends one Fill for each match to fills
-// and returns the slice. now is the time of the executions, in nanoseconds since the epoch.
+// Submit matches o against the resting orders of the other side, best price first and, at one price, oldest first.
+// Each match executes at the resting order's limit. The remainder of o rests in the book. Submit appends one Fill for
+// each match to fills and returns the slice. now is the time of the executions, in nanoseconds since the epoch.
 //
 // Submit fills or cancels at most FillsMax orders. If o could meet more, it is left unfinished
 // (Unfinished), and Continue must complete it before the book is used for anything else.
 //
-// If o meets an order of its own account and asks for self-trade prevention (Terms.STP), then
-// the resting order is canceled (Own), or o stops, or both. The remainder of an order that has
-// stopped or may not rest (Terms.TIF) is canceled at once: o.Canceled. The caller has already
-// checked that an FOK can be filled whole and that a post-only order does not execute.
+// If o meets an order of its own account and requests self-trade prevention (Terms.STP), then the resting order is
+// canceled (Own), or o stops, or both. The remainder of an order that has stopped or may not rest (Terms.TIF) is
+// canceled at once: o.Canceled. The caller has already checked that an FOK can be filled whole and that a post-only
+// order does not execute.
 //
-// The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
-// that of every order of this book, o.Open is o.Shares and nothing of it is
-// executed, its limit is valid, and no order is unfinished; otherwise Submit
-// panics. On return o is the order as the book has it.
+// The caller has reserved what o could spend (Ledger.Reserve). o.ID is above that of every order of this book, o.Open
+// is o.Shares and it has no executions, its limit is valid, and no order is unfinished; otherwise Submit panics. On
+// return o is equal to the order in the book.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 	return b.submit(o, now, fills, b.index.partFills())
 }

@@ -10,7 +10,7 @@ import (
 type bookMore struct {
 	own     []Cancel             // orders canceled by self-trade prevention, see Book.Own
 	lineage map[OrderID]*Lineage // by order id, for the orders in memory that are flagged amended
-	newest  map[OrderID]OrderID  // by a chain's first order, its newest, if that is a replacement and in memory
+	newest  map[OrderID]OrderID  // maps a chain's first order to its newest, if that is a replacement and in memory
 	rules   SymbolRules
 }
 

@@ -6,11 +6,10 @@ import "fmt"
 // segments that are made for one call.
 const claimBytesMax = 1 << 30
 
-// ClaimMany is Claim for several records of up to payload bytes each, all or none. Append each with
-// AppendMany, and give back unused ones with Unclaim. ClaimMany does not block. If it returns a
-// non-nil channel, nothing is set aside yet because segments are still being made: once the channel
-// is closed, the caller tries again, or calls Forgo. The errors are those of Claim; ErrTooLarge is
-// also returned if the sum exceeds the limit.
+// ClaimMany is Claim for several records of up to payload bytes each, all or none. Append each with AppendMany, and
+// return unused ones with Unclaim. ClaimMany does not block. If it returns a non-nil channel, nothing is set aside yet
+// because segments are still being made: once the channel is closed, the caller tries again, or calls Forgo. The
+// errors are those of Claim; ErrTooLarge is also returned if the sum exceeds the limit.
 func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err error) {
 	each := charge(recordBytes(payload))
 	need := int64(records) * each

@@ -41,10 +41,10 @@ func Peek(dir string, version uint32) (Summary, error) {
 	return Summary{ID: r.id, Segments: len(all), First: all[0].first, Last: r.next - 1}, nil
 }
 
-// Inspect reads a journal that no process has open. It makes the checks of Open, calls f for every
-// record, oldest first, and returns a summary. It changes nothing. Version is the newest version that
-// the caller reads. The payload is valid until f returns. A *DamageError or *VersionError names what
-// Open would refuse; other errors are those of f, or say which file could not be read.
+// Inspect reads a journal that no process has open. It performs the checks of Open, calls f for every record, oldest
+// first, and returns a summary. It changes nothing. Version is the newest version that the caller reads. The payload
+// is valid until f returns. A *DamageError or *VersionError names what Open would refuse; other errors are those of f,
+// or say which file could not be read.
 func Inspect(dir string, version uint32, f func(seq uint64, payload []byte) error) (Summary, error) {
 	r, err := scan(disk{}, dir, version, func(r record) error { return f(r.seq, r.payload) })
 	if err != nil || len(r.segments) == 0 {

@@ -140,9 +140,8 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 		if damage == nil || end == seen {
 			return damage
 		}
-		// The journal may be in use: this record may have been written after the read had passed its
-		// place, and the later record before the read reached that one. Read the segment again to find
-		// out.
+		// The journal may be in use: this record may have been written after the read passed its place, and the later record
+		// before the read reached it. Read the segment again to find out.
 		if err := r.load(files, s.path); err != nil {
 			return err
 		}

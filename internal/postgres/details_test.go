@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// entry is an order as the twin expects it.
+// entry is an order with the values that the twin expects.
 type entry struct {
 	exchange.OrderDetail
 	shares  exchange.Shares

@@ -13,8 +13,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestNumbersGoOnThroughAnUpgrade turns a database back to schema 9 in the middle of its history. After the
-// upgrade, each account's events, and each symbol's trades and candles, are numbered as without it.
+// TestNumbersGoOnThroughAnUpgrade turns a database back to schema 9 in the middle of its history. After the upgrade,
+// each account's events, and each symbol's trades and candles, are numbered as if there had been no upgrade.
 func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()

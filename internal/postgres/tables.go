@@ -164,7 +164,7 @@ type record struct {
 	last  int32 // last execution of a further part of an order
 	whole bool  // the row's time is in whole seconds
 
-	called exchange.Ref         // ref in order_log and amend_log; Ref is the one in refs
+	called exchange.Ref         // ref in order_log and amend_log; Event.Ref is the ref in the table refs
 	why    exchange.WhyCanceled // reason of a cancel
 }
 

@@ -141,7 +141,7 @@ type offer struct {
 	records []string
 }
 
-// Fetch passes on all records from the first one, whatever last is.
+// Fetch passes on all records from the first one, ignoring the last.
 func (o offer) Fetch(_ context.Context, _, first, _ uint64, take func(uint64, []byte) error) error {
 	for i, record := range o.records {
 		if err := take(first+uint64(i), []byte(record)); err != nil {

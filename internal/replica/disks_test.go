@@ -12,7 +12,7 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// hangs makes syncs of some files hang, like a disk that is stuck.
+// hangs makes syncs of some files hang, like a stuck disk.
 type hangs struct {
 	mu    sync.Mutex // guards the fields below
 	below string

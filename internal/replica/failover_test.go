@@ -241,8 +241,8 @@ func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	require.ErrorContains(t, other.onHello(leader.hello()), "vote twice")
 }
 
-// TestFoundersKeepToOneList checks that nodes refuse founders with other lists of nodes, and that a
-// cluster refuses a founder of another one.
+// TestFoundersKeepToOneList checks that nodes refuse founders with other lists of nodes, and that a cluster refuses a
+// founder of a different cluster.
 func TestFoundersKeepToOneList(t *testing.T) {
 	c := newCluster(t, 3)
 	young := c.add(4)

@@ -23,7 +23,7 @@ type Call struct {
 	tries   int       // attempts to send it, including the current one
 	arrived int       // attempts in which it may have reached the exchange
 	since   time.Time // time of the call; after the first attempt, the time when that attempt failed
-	left    bool      // its caller no longer waits: it must not be sent again
+	left    bool      // its caller no longer waits: it must not be resent
 
 	// suspect means that the exchange closed a connection with an error text when this call's answer was
 	// due, perhaps because of its frame. Only the goroutine that serves links uses it.

@@ -96,7 +96,7 @@ func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
 
 	call = add()
 	require.Equal(t, []*Call{call}, c.dequeue())
-	c.queue = []*Call{call} // its connection broke, and it was queued again
+	c.queue = []*Call{call} // as if its connection broke and it was queued again
 	require.True(t, call.leave(), "it may have arrived before")
 	require.Empty(t, c.dequeue())
 }

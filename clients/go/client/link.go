@@ -39,8 +39,8 @@ func newLink(c *Client, conn *Conn, addr string) *link {
 	return &link{client: c, conn: conn, addr: addr, ended: make(chan struct{})}
 }
 
-// serve sends and reads until the connection breaks or the client is closed, and returns why. No goroutine of the link
-// runs after that.
+// serve sends and reads until the connection breaks or the client is closed, and returns the reason. No goroutine of
+// the link runs after that.
 func (l *link) serve() error {
 	go func() {
 		defer close(l.ended)

@@ -23,7 +23,7 @@ type request struct {
 	arrived time.Time
 	key     string // API key of the request
 	values  map[string]string
-	// signed is the signed text, and signature the client's signature of it.
+	// signed is the signed text, and signature is the client's signature of it.
 	signed, signature string
 
 	// account and grant are set by know, for signed routes.

@@ -83,7 +83,7 @@ func (b *bot) must(t testing.TB, method, path, params string) (answer any) {
 	return answer
 }
 
-// object is must for an answer that is a JSON object.
+// object is like must, for an answer that is a JSON object.
 func (b *bot) object(t testing.TB, method, path, params string) map[string]any {
 	t.Helper()
 	return b.must(t, method, path, params).(map[string]any)

@@ -226,7 +226,7 @@ func (c *conn) answerOrder(ctx context.Context, k *call, b []byte) ([]byte, erro
 	return memberOrder(c.seq(b, 0, seq), &o.OrderDetail, o.Fills), nil
 }
 
-// beginFills asks for fills, from the view or, for older ones, from the database.
+// beginFills starts a query for fills, from the view or, for older ones, from the database.
 func (c *conn) beginFills(k *call) *fault {
 	a := &k.args
 	a.Kind = exchange.ListFills

@@ -222,7 +222,7 @@ func (a *API) answer(most int,
 				fmt.Errorf("%d requests of this kind are in progress, which is the limit; try again", most))
 			return
 		}
-		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // before answerOf reads: the answer may be newer
+		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // set before answerOf reads: the answer may be newer
 		json, err := answerOf(f, r, q)
 		if err != nil {
 			refuse(w, statusOf(err), err)

@@ -139,7 +139,7 @@ func TestACutEndsASlot(t *testing.T) {
 	require.Equal(t, "the token has ended", c.wantClose(CodeUnauthorized))
 }
 
-// TestASlotIsTheNewestOnly: a slot is queued at most once, however often it is set while a reader is slow.
+// TestASlotIsTheNewestOnly: a slot is queued at most once, no matter how often it is set while a reader is slow.
 func TestASlotIsTheNewestOnly(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)

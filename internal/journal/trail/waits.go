@@ -10,7 +10,7 @@ import (
 
 // waits holds the waiters for records, sorted by seq. The zero value is empty.
 type waits struct {
-	reached atomic.Uint64 // the last record that the follower has passed on; MaxUint64 after its end
+	reached atomic.Uint64 // number of the last record that the follower has passed on; MaxUint64 after its end
 
 	mu    sync.Mutex // guards the fields below
 	all   list.List  // its values are *waiter

@@ -85,8 +85,8 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 	return marks, nil
 }
 
-// to trades up to a mark, kills the server, starts it, stops it, starts it again, and compares the tables
-// with the answers.
+// to trades up to a mark, kills and restarts the server, stops and restarts it, and compares the tables with the
+// answers.
 func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	before, begun := int(g.run.Answers().Accepted), time.Now()
 	g.run.Params.Requests = max(mark-before, 0)/(g.run.Params.Clients*ordersAtOnce) + 1

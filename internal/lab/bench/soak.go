@@ -41,7 +41,7 @@ type Soak struct {
 	Errors   uint64   `json:"errors"`
 	Example  string   `json:"error_example,omitempty"`
 	Samples  []Sample `json:"samples"`
-	Findings []string `json:"findings"` // what did not stay flat or is inconsistent; empty if the soak passed
+	Findings []string `json:"findings"` // figures that did not stay flat or are inconsistent; empty if the soak passed
 }
 
 // soakScenario is the scenario of a soak, whose books must not grow.

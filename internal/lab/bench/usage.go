@@ -83,7 +83,7 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 	return nil
 }
 
-// echoes measures an echo server in its own process, with as many processors as the exchange.
+// echoes measures an echo server that runs in its own process, with the same number of processors as the exchange.
 func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
 	reply := strconv.Itoa(int(r.BytesIn / r.Requests / uint64(m.job.Scenario.Frames())))
 	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", reply}, flags...)...)

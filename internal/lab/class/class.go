@@ -257,7 +257,7 @@ func requireNone(ctx context.Context, x *api.Client, accounts []string) error {
 	return nil
 }
 
-// open opens the accounts and places the shares. Commands whose refs the exchange knows already change nothing.
+// open opens the accounts and deposits the shares. Commands with a ref that was already used change nothing.
 func (o *Options) open(ctx context.Context, x *api.Client) error {
 	var commands []api.Command
 	for _, id := range o.accounts() {

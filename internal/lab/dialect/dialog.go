@@ -71,7 +71,7 @@ const (
 	AccountAttribute Form = "account-attribute" // the server accepts the attribute account, but not id
 	Echo             Form = "echo"              // an attribute is not repeated, or not as it was sent
 	ErrorText        Form = "error-text"        // an error has no text
-	Time             Form = "time"              // a time does not have ten digits, or is more than a day off
+	Time             Form = "time"              // a time that does not have ten digits, or is more than a day off
 	Number           Form = "number"            // a number is not a plain decimal: "$125.00", "1e1"
 	Sign             Form = "sign"              // shares are negative
 	ExecutionsOrder  Form = "executions-order"  // executions are not oldest first

@@ -158,8 +158,8 @@ func (r *reading) lengthLine() (int64, error) {
 	}
 }
 
-// numbered returns the length in line, which ended with a line feed. If line has no number, a document
-// must follow at once: otherwise what arrived is no reply.
+// numbered returns the length in line, which ended with a line feed. If line has no number, a document must follow at
+// once: otherwise the bytes are not a reply.
 func (r *reading) numbered(line []byte) (int64, error) {
 	r.lineFault(bytes.HasSuffix(line, []byte("\r")) && !r.habits.CRLF,
 		"the line with the length ends with CR LF instead of LF alone")

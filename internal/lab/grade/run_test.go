@@ -271,8 +271,7 @@ func TestAServerThatCannotBeKilledHasThreeSecondsMore(t *testing.T) {
 	})
 }
 
-// A server that went down loses no points for cases that would not have been played against a server
-// that stays up.
+// A server that went down loses no points for cases that would have been skipped for any other server as well.
 func TestWhatWouldNotBePlayedCostsNothingAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong := script.Outcome{Status: script.Fail, Message: "no reply", Tries: 1, Trouble: true}

@@ -78,8 +78,8 @@ func TestTimesInForce(t *testing.T) {
 	}
 }
 
-// TestFillOrKillCountsWhatWouldExecute checks that an FOK order counts what it would execute to the
-// smallest unit, including only what self-trade prevention lets it reach.
+// TestFillOrKillCountsWhatWouldExecute checks that an FOK order computes exactly how much it would execute, counting
+// only orders that self-trade prevention lets it reach.
 func TestFillOrKillCountsWhatWouldExecute(t *testing.T) {
 	for stp, most := range map[string]string{"": "6", "newest": "", "oldest": "4", "both": ""} {
 		for amount, want := range map[string]string{most: "x", most + ".00000001": "refused", "0.00000001": "x"} {

@@ -195,7 +195,7 @@ func (x *Exchange) bestOpposite(o *order) (best *order) {
 	return best
 }
 
-// would returns the executions that o would have now. It changes nothing.
+// would returns the executions that o would have if it were submitted now. It changes nothing.
 func (x *Exchange) would(o *order) (all []execution) {
 	var others []*order
 	for _, r := range x.resting[o.sym] {

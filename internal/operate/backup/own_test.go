@@ -50,7 +50,7 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 	}
 }
 
-// A backup may be exactly BytesMax long, and not longer.
+// A backup may be exactly BytesMax long, but not longer.
 func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
 	for most, fits := range map[int64]bool{0: true, 9: false, 10: true, 11: true} {
 		var out bytes.Buffer

@@ -91,7 +91,7 @@ func (b *Reader) Next() (Section, error) {
 	return s, err
 }
 
-// next returns the next section, once the present one was read to its end.
+// next returns the next section, once the current one was read to its end.
 func (b *Reader) next() (s Section, err error) {
 	sum := hexDigest(b.sum.Sum(nil))
 	k, at, err := b.block()

@@ -111,8 +111,8 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	return fmt.Sprintf("the database follows this journal, up to record %d", p.Applied), nil
 }
 
-// checkHistory replays all records that the tables have, from the first one on, and compares each execution
-// and the orders open at the end.
+// checkHistory replays all records in the tables, from the first one on, and compares each execution and the orders
+// open at the end.
 func (v *verifier) checkHistory(ctx context.Context) (figures string, err error) {
 	opening, err := v.archive.Opening(ctx)
 	if err != nil {

@@ -112,7 +112,7 @@ func TestAStartWaitsForAPostgresThatIsStillEnding(t *testing.T) {
 	}
 }
 
-// said is called with each line that is logged.
+// said is called with each logged line.
 type said func(line string)
 
 // Write implements io.Writer.

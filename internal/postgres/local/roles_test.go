@@ -62,8 +62,8 @@ const foreign = `SELECT ((SELECT count(*) FROM pg_class
 	WHERE proowner = 10 AND oid >= 16384 AND proname !~ '^span' AND proname <> 'of_plpgsql')
 	+ (SELECT count(*) FROM pg_type WHERE typowner = 10 AND oid >= 16384 AND typname !~ 'multirange'))::text`
 
-// former makes a cluster as former versions did: its bootstrap superuser is outcry, and everyone who can reach
-// the socket may connect.
+// former makes a cluster like earlier versions did: its bootstrap superuser is outcry, and everyone who can reach the
+// socket may connect.
 func former(t *testing.T, dir string) Options {
 	t.Helper()
 	o := options(dir)

@@ -71,8 +71,8 @@ func (n *simNode) hello(p *simNode) bool {
 	return true
 }
 
-// nameFor returns the identity under which n hears p. With the planted bug, a node that has lost its
-// disk keeps its old one.
+// nameFor returns the identity under which n hears p. With the planted bug, a node that has lost its disk keeps its
+// old identity.
 func (n *simNode) nameFor(p *simNode, name Identity) Identity {
 	if n.s.plant.lostDiskVotes && p.lost {
 		return p.before.name()

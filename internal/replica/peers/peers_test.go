@@ -200,7 +200,7 @@ func TestThreeNodesExchangeMessagesInOrder(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before }, "goroutines are left")
 }
 
-// relay is a network between a node and those that connect to it. A test can stop it and cut it.
+// relay is a network between a node and the peers that connect to it. A test can stop it and cut it.
 type relay struct {
 	net.Listener
 	to      string

@@ -26,7 +26,7 @@ const (
 	tagError = 'X' // a failure as JSON; also the last frame
 )
 
-// failure is an error as it is sent to a peer.
+// failure is the form in which an error is sent to a peer.
 type failure struct {
 	Gone bool   `json:"gone,omitempty"` // the error is journal.ErrGone
 	Text string `json:"text"`

@@ -24,7 +24,7 @@ type Constants struct {
 // sourcePackage is a type-checked package of this module, or a stub for another package.
 type sourcePackage struct {
 	types  *types.Package
-	values map[types.Object]constant.Value // of constants, and of variables that are initialized with a constant
+	values map[types.Object]constant.Value // values of constants, and of variables that are initialized with a constant
 }
 
 // NewConstants returns the constants of the module in the directory root.

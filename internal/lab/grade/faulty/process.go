@@ -27,7 +27,7 @@ func Command(program string, o Options) (string, error) {
 // quoted returns s as a single word of a shell command.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Child returns at once, unless Command's shell command started this process: then it serves until it is killed.
+// Child returns immediately, unless Command's shell command started this process: then it serves until it is killed.
 func Child() {
 	text, ok := os.LookupEnv(environment)
 	if !ok {

@@ -209,8 +209,8 @@ func (m *market) do(ctx context.Context, t *trader, op audit.LegalOp, id string)
 	return nil
 }
 
-// parts adds up the shares in a <status> or <canceled>. Shares that are not a whole number count as -1,
-// which is never right.
+// parts adds up the shares in a <status> or <canceled>. Shares that are not a whole number count as -1, which is never
+// the right sum.
 func parts(e *dialect.Element) (open, canceled, executed int64) {
 	to := map[string]*int64{"open": &open, "canceled": &canceled, "executed": &executed}
 	for _, child := range e.Children {

@@ -23,7 +23,7 @@ type Group struct {
 type Case struct {
 	Name   string // with its group: matching/time-priority-sells
 	Group  string
-	Rule   string        // a heading of PROTOCOL.md, perhaps with one below it: transactions, Matching
+	Rule   string        // a heading of PROTOCOL.md, optionally with a heading below it: transactions, Matching
 	Tell   string        // what must hold, in a sentence that a student understands
 	Points float64       // relative to the other cases of the group; default 1
 	Risk   int           // 0 to 9; cases that may bring a server down are played late

@@ -21,8 +21,8 @@ func echoes(t *testing.T, conn net.Conn) {
 	require.NoError(t, err)
 }
 
-// A server that ends when a client connects and sends nothing still gets its first frame, also after it was
-// killed and restarted.
+// A server that ends when a client connects and sends nothing must still get its first frame, even after it was killed
+// and restarted.
 func TestTheConnectionThatShowsAServerReadyIsItsFirst(t *testing.T) {
 	s := start(t, Options{Command: server("silence-ends", token(t))})
 	echoes(t, s.First())

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// First arguments that make this program act as something else.
+// Values of the first argument that make this program act as a different program.
 const (
 	asServer = "test-server" // followed by MODE TOKEN: a server
 	asKit    = "test-kit"    // followed by COMMAND, or COMPOSE SERVICE ADDR: starts it and waits to be killed
