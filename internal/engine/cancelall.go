@@ -102,7 +102,7 @@ type heldShard struct {
 	open    []exchange.Cancel // open orders of the account at the shard, in order of ids
 	visited int               // orders visited while other shards are held
 
-	refused exchange.RejectReason // the reason why an unfinished order could not be finished first; OK if none is unfinished
+	refused exchange.RejectReason // why an unfinished order could not be finished first; OK if none is unfinished
 	err     error                 // error of finishing it
 }
 

@@ -109,7 +109,7 @@ func (d *shard) useRef(c *exchange.Command) {
 // that has grown in larger segments, they are claimed in several steps, since the order has begun and
 // cannot be rejected any more. An error is the journal's and final, or ErrStopped.
 func (d *shard) finish() (reason exchange.RejectReason, err error) {
-	defer func(work int) { d.inbox.work = work }(d.inbox.work) // finishing it does not count as work of the current command
+	defer func(work int) { d.inbox.work = work }(d.inbox.work) // it does not count as work of the current command
 	for most := math.MaxInt; d.book.Unfinished() != 0; {
 		d.order, _ = d.book.Find(d.book.Unfinished())
 		var claim orderClaim
