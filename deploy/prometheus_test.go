@@ -170,12 +170,17 @@ func (p *prometheus) until(expr string) {
 	}
 }
 
+// freeAddress returns an address with a free port below the range that the kernel assigns. A port of that range could
+// be assigned to a connection of another process before Prometheus listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
 }
 
 // get requests a path of Prometheus' API and decodes the data. If a query fails, it returns the error that the API

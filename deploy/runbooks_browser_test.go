@@ -29,10 +29,15 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 	require.NoError(t, err)
 	cmd := exec.Command("prometheus", "--config.file=prometheus/prometheus.yml", "--storage.tsdb.path="+t.TempDir(),
 		"--web.listen-address="+p.addr, "--web.external-url=http://"+p.addr, "--web.user-assets="+docs, "--log.level=warn")
+	var log strings.Builder
+	cmd.Stderr = &log
 	require.NoError(t, harness.Start(cmd))
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus: %s", log.String())
+		}
 	})
 	require.Eventually(t, p.isUp, patience, 50*time.Millisecond)
 

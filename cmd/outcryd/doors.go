@@ -50,6 +50,6 @@ func (s *server) newRPC() *jsonrpc.Door {
 		Socket: s.sockets, Tokens: s.guards.tokens,
 		Sessions: s.doors.sessions.Load, Why: s.started, Feed: s.doors.feed.Load, View: s.doors.view.Load,
 		History: func() asof.History { return tables{s.history, s.projector} },
-		Refused: s.metrics.sessions.Refused, Denied: s.metrics.sessions.Denied,
+		Refused: s.metrics.sessions.Refused, Denied: s.metrics.sessions.Denied, Log: s.log,
 	})
 }

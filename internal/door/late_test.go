@@ -133,6 +133,7 @@ func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 		free := s.recalling.max
 		require.True(t, s.recalling.try(free), "the rest of the memory is free for others")
 		c.send(query(1))
+		synctest.Wait() // the write has ended, but the server may not have executed the query yet
 		go func() { _, _ = c.Write([]byte(query(2))) }()
 		other := connect(t, p)
 		other.send(query(3))

@@ -220,9 +220,11 @@ func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	return s.Conn.QueryRow(ctx, s.in(sql), args...)
 }
 
-// Prepare prepares a statement that may use the name people.
-func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	return s.Conn.Prepare(ctx, name, s.in(sql))
+// Prepare prepares a statement that may use the name people, once per connection. pgx makes its name from a digest of the text,
+// because the name is the text. Postgres uses only the first 63 bytes of a name, so that the text itself would not do.
+func (s *session) Prepare(ctx context.Context, sql string) (*pgconn.StatementDescription, error) {
+	sql = s.in(sql)
+	return s.Conn.Prepare(ctx, sql, sql)
 }
 
 // Begin begins a transaction. Its statements may use people as the name of the readers' schema.

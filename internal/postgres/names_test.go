@@ -283,3 +283,29 @@ func TestARoleThatMayMakeNoSchemaIsToldWhatToDo(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestNamesOfPreparedStatementsAreShort: Postgres uses only the first 63 bytes of a name, so that statements with the
+// same beginning would have one name.
+func TestNamesOfPreparedStatementsAreShort(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	written(t, s, newHistory(10), 2000)
+	for _, last := range []string{"1", "2"} {
+		statement, err := s.conn.Prepare(background, "SELECT count(*) FROM "+peopleDot+"accounts, "+peopleDot+
+			"positions, "+peopleDot+"symbols WHERE now() IS NOT NULL AND 0 < "+last)
+		require.NoError(t, err)
+		require.Contains(t, statement.SQL, "< "+last)
+	}
+	rows, err := s.conn.Query(background, `SELECT name, statement FROM pg_prepared_statements`)
+	require.NoError(t, err)
+	texts := map[string]bool{}
+	var name, text string
+	_, err = pgx.ForEachRow(rows, []any{&name, &text}, func() error {
+		require.Regexp(t, `^stmt(cache)?_[0-9a-f]{40,50}$`, name, text)
+		texts[text] = true
+		return nil
+	})
+	require.NoError(t, err)
+	for _, sql := range []string{advance, placeSymbols, changePositions, closeOrders, shrinkOrders} {
+		require.True(t, texts[s.conn.in(sql)], sql)
+	}
+}

@@ -131,7 +131,7 @@ func (w *writer) query(f func(columns [][]byte), sql string, parameters ...[]byt
 	if w.err != nil {
 		return 0
 	}
-	statement, err := w.conn.Prepare(w.ctx, sql, sql)
+	statement, err := w.conn.Prepare(w.ctx, sql)
 	if err != nil {
 		w.err = err
 		return 0

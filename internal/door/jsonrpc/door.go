@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"log/slog"
 	"time"
 
 	"outcry/internal/auth"
@@ -27,6 +28,7 @@ type Options struct {
 	Tokens   *auth.Tokens        // nil if no token is required
 	Denied   func()              // counts a request that its token does not allow
 	Refused  func()              // counts an invalid token
+	Log      *slog.Logger        // gets a line for each invalid token
 }
 
 // Door serves JSON-RPC over WebSocket.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,16 +52,42 @@ type server struct {
 	sessions *door.Server
 	gate     atomic.Uint64 // the views pass on no later records
 	figures  *prometheus.Registry
+	log      logged
 	tokens   map[string]string              // by scope; nil if no token is required
 	grant    func(token string) *auth.Grant // returns the grant of a token
+}
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// lines returns the lines that contain a text.
+func (l *logged) lines(having string) (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, having) {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // start starts a server that stops when the test ends. It closes connections that are silent for the time idle, unless
 // that is 0. If scopes are given, it requires tokens, and has one token for each scope and one for admin.
 func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
 	s := &server{t: t, data: t.TempDir(), figures: prometheus.NewRegistry()}
+	log := slog.New(slog.NewTextHandler(&s.log, nil))
 	s.gate.Store(math.MaxUint64)
 	tokens := s.newTokens(scopes, log)
 	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
@@ -96,7 +123,7 @@ func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	d := jsonrpc.NewDoor(jsonrpc.Options{Socket: sockets, Tokens: tokens,
 		Sessions: func() *door.Server { return s.sessions }, Why: func() error { return nil },
 		Feed: func() *market.Feed { return feed }, View: func() *accounts.View { return view },
-		History: func() asof.History { return tables }, Refused: nothing, Denied: nothing})
+		History: func() asof.History { return tables }, Refused: nothing, Denied: nothing, Log: log})
 	s.serve(d, tokens, log)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -164,3 +164,25 @@ func TestTokensOverWebSocket(t *testing.T) {
 	require.Equal(t, 4001, code)
 	require.Contains(t, reason, "token")
 }
+
+// TestEachWrongTokenIsLogged: as over TCP and HTTP, with the client's address and the reason, and without the secret.
+// Clients that guess are slowed down, and the log with them.
+func TestEachWrongTokenIsLogged(t *testing.T) {
+	t.Parallel()
+	s := start(t, 0, "read")
+	wrong := s.tokens["read"][:len(s.tokens["read"])-4] + "0000"
+	const said = `level=INFO msg="a connection presented no valid token" client=127.0.0.1:`
+	slowed := 0
+	for n := 1; slowed == 0; n++ {
+		require.Less(t, n, 100)
+		w := s.dial()
+		w.Refused("unauthenticated", "auth", fmt.Sprintf(`{"token":"%s"}`, wrong))
+		w.Closed()
+		require.Len(t, s.log.lines(said), n)
+		slowed = len(s.log.lines("slowed=true"))
+	}
+	require.Len(t, s.log.lines(said), len(s.log.lines("error=\"token "+s.grant(s.tokens["read"]).ID+": ")))
+	require.Empty(t, s.log.lines(wrong))
+	s.dial().Must("auth", fmt.Sprintf(`{"token":%q}`, s.tokens["read"]))
+	require.Len(t, s.log.lines("slowed=true"), slowed, "a valid token is not logged")
+}

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"outcry/internal/auth"
@@ -76,7 +77,9 @@ func (c *conn) beginAuth(k *call) *fault {
 		c.door.options.Refused()
 		ctx, cancel := context.WithTimeout(c.ctx, wrongTokenTimeout)
 		defer cancel()
-		_, _ = tokens.Wrong(ctx, c.socket.RemoteAddr())
+		_, slowed := tokens.Wrong(ctx, c.socket.RemoteAddr())
+		c.door.options.Log.Info("a connection presented no valid token",
+			"client", c.socket.RemoteAddr(), "error", err, slog.Bool("slowed", slowed))
 		k.last = true
 		return wrong(unauthenticated, textUnauthenticated)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -93,6 +94,18 @@ func Stack(err error) string {
 		return string(p.Stack)
 	}
 	return ""
+}
+
+// EndListener calls end, by which a listener learns that its view has ended. It logs a panic: the other listeners and
+// the process are not affected.
+func EndListener(log *slog.Logger, end func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := &PanicError{p, debug.Stack()}
+			log.Error("a listener failed at the end of its view; trading continues", "error", err, "stack", Stack(err))
+		}
+	}()
+	end()
 }
 
 // Loop has the functions that Run calls, on its own goroutine.

@@ -1,6 +1,11 @@
 package accounts
 
-import "slices"
+import (
+	"log/slog"
+	"slices"
+
+	"outcry/internal/journal/trail"
+)
 
 // chunkRecords is how many records are applied while View.mu is held, and how many pieces of news an audience has
 // memory for. A chunk needs some hundreds of microseconds, in which queries wait and other goroutines may need the
@@ -53,9 +58,9 @@ func (a *audience[E]) remove(r *reader[E]) {
 }
 
 // end ends the subscription of all readers with an error.
-func (a *audience[E]) end(err error) {
+func (a *audience[E]) end(err error, log *slog.Logger) {
 	for _, r := range a.readers {
-		r.end(err)
+		trail.EndListener(log, func() { r.end(err) })
 	}
 	a.readers = nil
 }

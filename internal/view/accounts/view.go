@@ -174,11 +174,11 @@ func (v *View) end() {
 	watches, markets := slices.Collect(maps.Values(v.watches)), v.markets
 	v.mu.RUnlock()
 	for _, w := range watches {
-		w.end(v.ended)
+		w.end(v.ended, v.options.Log)
 	}
 	for i := range markets {
 		if b := markets[i].resting; b != nil {
-			b.end(v.ended)
+			b.end(v.ended, v.options.Log)
 		}
 	}
 }

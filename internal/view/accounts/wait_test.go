@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -301,12 +302,20 @@ func buyOf(id exchange.OrderID) exchange.Event {
 		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1e8}, Shares: 5}
 }
 
-// panicking is a listener that panics at its first event.
-type panicking struct{ ended error }
+// panicking is a listener that panics at its first event, and also at its end if it has a word for that.
+type panicking struct {
+	last  string
+	ended error
+}
 
 func (*panicking) Event(*exchange.AccountEvent) { panic("a bug") }
 func (*panicking) Flush()                       {}
-func (l *panicking) End(err error)              { l.ended = err }
+
+func (l *panicking) End(err error) {
+	if l.ended = err; l.last != "" {
+		panic(l.last)
+	}
+}
 
 // TestAViewThatPanicsEndsAsOneThatFails: its callers and listeners are let go, and the reason that they get has no
 // stack, which only the log has.
@@ -329,6 +338,37 @@ func TestAViewThatPanicsEndsAsOneThatFails(t *testing.T) {
 		require.ErrorIs(t, l.ended, f.Err())
 		require.Contains(t, f.log.String(), "applyAndDeliver", "the log has the stack")
 		require.Equal(t, exchange.ViewUnavailable, ask(background, f.View, "1", 6).wait().Reason)
+	})
+}
+
+// TestAListenerThatPanicsAtTheEndEndsAlone: the view has already failed, and each listener is ended all the same.
+func TestAListenerThatPanicsAtTheEndEndsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(memory)
+		crowd(m, 2, 1) // five records
+		m.add(buyOf(1))
+		f := running(t, m)
+		f.limit.Store(5)
+		require.NoError(t, f.Await(background, 5))
+		var all []*panicking
+		for _, account := range []exchange.AccountID{"1", "1", "2"} {
+			l := &panicking{last: "another bug"}
+			_, err := f.Subscribe(account, 0, false, l, func(*Snapshot, []*exchange.AccountEvent) {})
+			require.NoError(t, err)
+			all = append(all, l)
+		}
+		ended := make(chan error, 1)
+		_, err := f.ListenOrders(symbolOf(0), &endOf{ended: ended}, func(*OrdersSnapshot) {})
+		require.NoError(t, err)
+		f.limit.Store(6)
+		require.EqualError(t, <-ended, "accounts: panic: a bug")
+		f.stop()
+		for _, l := range all {
+			require.EqualError(t, l.ended, "accounts: panic: a bug")
+		}
+		require.Equal(t, 3, strings.Count(f.log.String(), "panic: another bug"))
+		_, err = f.Subscribe("2", 0, false, all[0], nil)
+		require.ErrorIs(t, err, ErrUnavailable)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal/trail"
 )
 
 // Change is what one journal record did to the levels and trades of a symbol. Records that do not affect them, such as
@@ -158,7 +159,7 @@ func (f *Feed) endListeners() {
 	f.over = true
 	for s := range f.heard {
 		for _, one := range s.heard.listeners {
-			one.End(f.end())
+			trail.EndListener(f.options.Log, func() { one.End(f.end()) })
 		}
 		s.heard = nil
 	}

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"outcry/internal/testing/markettest"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,6 +286,39 @@ func TestListenersHearOfTheEnd(t *testing.T) {
 	require.ErrorIs(t, err, ErrEnded)
 	require.ErrorContains(t, err, "the disk is gone")
 	require.NoError(t, f.Await(background, 1))
+}
+
+// endPanics is a listener that panics at the feed's end.
+type endPanics struct{ *bookTwin }
+
+func (e endPanics) End(err error) {
+	e.bookTwin.End(err)
+	panic("a bug")
+}
+
+// TestAListenerThatPanicsAtTheEndEndsAlone: the others are ended all the same, and Run returns.
+func TestAListenerThatPanicsAtTheEndEndsAlone(t *testing.T) {
+	var log bytes.Buffer
+	source := &listed{records: [][]byte{made}}
+	f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), Log: slog.New(slog.NewTextHandler(&log, nil))},
+		&Snapshot{})
+	require.NoError(t, f.step(background))
+	var all []*bookTwin
+	for range 3 {
+		w := newBookTwin(t, "S")
+		_, err := f.Listen("S", endPanics{w}, w.begin)
+		require.NoError(t, err)
+		all = append(all, w)
+	}
+	source.err = errors.New("the disk is gone")
+	f.Run(background)
+	for _, w := range all {
+		require.ErrorContains(t, w.ended, "the disk is gone")
+	}
+	require.Equal(t, len(all), strings.Count(log.String(), "panic: a bug"))
+	require.ErrorContains(t, f.Err(), "the disk is gone")
+	require.Empty(t, f.heard)
+	<-f.Ended()
 }
 
 // TestNobodyListensAfterTheEnd: if ctx ends Run, listeners get ErrEnded, and later calls of Listen return it.
