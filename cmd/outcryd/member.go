@@ -135,17 +135,8 @@ func (m *member) open() (*replica.Replica, error) {
 	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		Appended: m.putRecord, KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup, Ask: m.answer,
+		Trail: s.trail, KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup, Ask: m.answer,
 	})
-}
-
-// putRecord puts a record on the trail, unless this node appended it as the leader.
-func (m *member) putRecord(seq uint64, record []byte) error {
-	if m.led.Load() { // the record comes from the next leader, and the trail may have a different one with the same number
-		m.server.trail.Abandon()
-		return nil
-	}
-	return m.server.trail.PutRecord(seq, record)
 }
 
 // peerSecurity returns the certificates for connections between nodes, and watches their files for changes.

@@ -96,8 +96,8 @@ var errJournal = errors.New("replica: data/journal")
 func (r *Replica) appendRecord(seq uint64, record []byte) error {
 	var err error
 	c, ok := r.takeClaim(seq, len(record))
-	if !ok && r.options.Appended != nil {
-		if err := r.options.Appended(seq, record); err != nil {
+	if !ok && r.options.Trail != nil {
+		if err := r.putOnTrail(seq, record); err != nil {
 			return &BrokenError{err}
 		}
 	}
@@ -113,6 +113,15 @@ func (r *Replica) appendRecord(seq uint64, record []byte) error {
 		return fmt.Errorf("%w: append record %d: %w", errJournal, seq, err)
 	}
 	return nil
+}
+
+// putOnTrail shows a record that this node has not appended as the leader to those that follow the journal.
+func (r *Replica) putOnTrail(seq uint64, record []byte) error {
+	if r.hasLed() {
+		r.options.Trail.Abandon()
+		return nil
+	}
+	return r.options.Trail.PutRecord(seq, record)
 }
 
 // fetch appends records from a peer's journal and syncs them. Records that this node's journal

@@ -268,6 +268,9 @@ func (l *leadership) Appended() uint64 {
 	return l.journal.Appended()
 }
 
+// hasLed reports whether this node may have appended records as the leader.
+func (l *leadership) hasLed() bool { return l.appended.Load() > 0 }
+
 // Synced returns the seq up to which a majority has all records on disk, as known while this node
 // led; 0 before.
 func (l *leadership) Synced() uint64 { return l.committed.Load() }

@@ -32,9 +32,8 @@ type Options struct {
 	// Journal holds the committed records. It must be open and positioned at its end, and only the
 	// replica may append to it. Close leaves it open.
 	Journal *journal.Journal
-	// Appended is called before a record is appended to Journal that this node has not proposed as the leader. An error
-	// is final. It may be nil.
-	Appended func(seq uint64, record []byte) error
+	// Trail passes the records of Journal to those that follow them; nil if there are none.
+	Trail Trail
 	// Listener accepts connections from peers. The replica closes it, also if Open fails. If nil,
 	// Open listens on this node's address in Peers.
 	Listener net.Listener
@@ -59,6 +58,16 @@ type Options struct {
 	// Tests use these to replace data/raft and the connections.
 	openDisk func(o Options, found *core.Mark) (disk, core.Durable, error)
 	openNet  func(r *Replica) (network, error)
+}
+
+// Trail gets the records that this node appends to its journal and has not appended as the leader: those, the engine
+// has put on the trail already. One goroutine calls its methods. *trail.Trail implements it.
+type Trail interface {
+	// PutRecord is called before a record is appended to the journal. An error is final.
+	PutRecord(seq uint64, record []byte) error
+	// Abandon is called instead if this node has led. The record is one of the next leader, and the trail may have
+	// another record of the same number, which was never committed.
+	Abandon()
 }
 
 // network is the interface of *peers.Net that the replica uses.
