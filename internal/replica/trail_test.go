@@ -75,7 +75,8 @@ func (f *followers) upTo(t *testing.T, seq uint64) [][]byte {
 	return f.passed
 }
 
-// shows requires that the views of a node show these bids for SPY, the best one first, and these accounts but no others.
+// shows requires that the views of a node show these bids for SPY, the best one first, and these accounts but no
+// others.
 func (f *followers) shows(t *testing.T, accounts []exchange.AccountID, bids ...exchange.Price) {
 	t.Helper()
 	var all []exchange.Price
