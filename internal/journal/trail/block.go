@@ -69,36 +69,38 @@ func (b *block[E]) fill(o *Options[E], decode func([]byte, *E) error, from Recor
 // files has the blocks that were recently read from files, so that followers at about the same place decode them once.
 type files[E any] struct {
 	options *Options[E]
-	mu      sync.Mutex
-	decode  func(record []byte, into *E) error
-	blocks  []*block[E] // the newest last
-	spare   *block[E]   // memory for the next block, or nil
-	bytes   int
-	readers int    // followers that read files
-	read    uint64 // number of records that were read, for tests
+
+	mu       sync.Mutex                           // guards the fields below; it is not held while files are read
+	blocks   []*block[E]                          // the newest last
+	bytes    int                                  // size of the records in blocks and of what their values refer to
+	reading  []*block[E]                          // each is filled by one follower; others read only its field first
+	ended    *sync.Cond                           // signaled when a block leaves reading
+	spare    *block[E]                            // memory for the next block, or nil
+	readers  int                                  // followers that read files
+	read     uint64                               // number of records that were read, for tests
+	decoders []func(record []byte, into *E) error // unused ones
 }
 
-// take returns the block that contains record seq. If no follower has read it recently, take reads it with own, up to
-// record last. The block is nil if the record is not synced. The caller must give it back.
-func (s *files[E]) take(own *journal.Reader, seq, last uint64) *block[E] {
+// block returns the block that contains record seq. If no follower has read it recently, block reads it with own, up to
+// record last; if another follower is reading it, block waits for that. The block is nil if the record is not synced.
+// The caller must give it back.
+func (s *files[E]) block(own *journal.Reader, seq, last uint64) *block[E] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range s.blocks {
-		if b.first <= seq && seq <= b.last() {
-			b.users++
-			return b
-		}
+	b := s.found(seq)
+	for ; b == nil && s.isRead(seq); b = s.found(seq) {
+		s.ended.Wait()
 	}
-	if s.decode == nil {
-		s.decode = s.options.Decode()
+	if b != nil {
+		b.users++
+		return b
 	}
-	b := s.spare
+	b = s.spare
 	if s.spare = nil; b == nil {
 		b = new(block[E])
 	}
 	b.first = seq
-	own.Skip(seq) // has no effect unless another follower read the last block and this one passed on only part of it
-	b.fill(s.options, s.decode, own, last)
+	s.readBlock(b, own, last)
 	s.read += uint64(len(b.values))
 	if len(b.values) == 0 && b.err == nil {
 		s.spare = b
@@ -113,6 +115,45 @@ func (s *files[E]) take(own *journal.Reader, seq, last uint64) *block[E] {
 		s.drop()
 	}
 	return b
+}
+
+// found returns the block that contains record seq, or nil. Its caller holds mu.
+func (s *files[E]) found(seq uint64) *block[E] {
+	for _, b := range s.blocks {
+		if b.first <= seq && seq <= b.last() {
+			return b
+		}
+	}
+	return nil
+}
+
+// isRead reports whether a follower is reading a block that will probably contain record seq. Its caller holds mu.
+func (s *files[E]) isRead(seq uint64) bool {
+	return slices.ContainsFunc(s.reading, func(b *block[E]) bool { return b.first <= seq && seq < b.first+blockRecords })
+}
+
+// readBlock fills a block. Its caller holds mu, which is unlocked while files are read.
+func (s *files[E]) readBlock(b *block[E], own *journal.Reader, last uint64) {
+	var decode func([]byte, *E) error
+	if n := len(s.decoders); n > 0 {
+		decode, s.decoders = s.decoders[n-1], s.decoders[:n-1]
+	} else {
+		decode = s.options.Decode()
+	}
+	s.reading = append(s.reading, b)
+	s.mu.Unlock()
+	panicked := true
+	defer func() { // a panic of decode ends only the caller's follower
+		s.mu.Lock()
+		s.reading = slices.DeleteFunc(s.reading, func(other *block[E]) bool { return b == other })
+		if s.ended.Broadcast(); !panicked {
+			s.decoders = append(s.decoders, decode)
+		}
+	}()
+	// The reader is there already, unless the last block was read by another follower and only partly passed on.
+	own.Skip(b.first)
+	b.fill(s.options, decode, own, last)
+	panicked = false
 }
 
 // give gives a block back.
@@ -153,6 +194,6 @@ func (s *files[E]) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.readers--; s.readers == 0 {
-		s.blocks, s.spare, s.decode, s.bytes = nil, nil, nil, 0
+		s.blocks, s.decoders, s.spare, s.bytes = nil, nil, nil, 0
 	}
 }

@@ -63,6 +63,9 @@ func (t *Trail[E]) Follow(o FollowOptions) (*Follower[E], error) {
 		reader: reader}
 	f.reached.Store(o.After)
 	t.join(f)
+	if o.After+1 < t.first { // blocks are kept for it from now on, because others may be faster
+		f.joinFiles()
+	}
 	return f, nil
 }
 
@@ -290,11 +293,8 @@ func (f *Follower[E]) decodeNext(last uint64) (ok bool, err error) {
 
 // fetchFromFiles is fetch for a record that has left the ring.
 func (f *Follower[E]) fetchFromFiles(last uint64) (ok bool, err error) {
-	if !f.inFiles {
-		f.inFiles = true
-		f.trail.files.join()
-	}
-	b := f.trail.files.take(f.reader, f.next, last)
+	f.joinFiles()
+	b := f.trail.files.block(f.reader, f.next, last)
 	if b == nil {
 		return false, nil
 	}
@@ -309,6 +309,14 @@ func (f *Follower[E]) fetchFromFiles(last uint64) (ok bool, err error) {
 		return false, f.err
 	}
 	return true, nil
+}
+
+// joinFiles begins the use of files.
+func (f *Follower[E]) joinFiles() {
+	if !f.inFiles {
+		f.inFiles = true
+		f.trail.files.join()
+	}
 }
 
 // leaveFiles ends the use of files, if the follower has used them.

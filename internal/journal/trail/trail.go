@@ -109,7 +109,7 @@ func New[E any](j *journal.Journal, o Options[E]) *Trail[E] {
 	}
 	t := &Trail[E]{options: o, journal: j, first: j.Appended() + 1, pages: make([]atomic.Pointer[page[E]], o.pages)}
 	t.floor.Store(t.first / pageRecords)
-	t.files.options = &t.options
+	t.files.options, t.files.ended = &t.options, sync.NewCond(&t.files.mu)
 	return t
 }
 
