@@ -220,8 +220,8 @@ func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	return s.Conn.QueryRow(ctx, s.in(sql), args...)
 }
 
-// Prepare prepares a statement that may use the name people, once per connection. pgx makes its name from a digest of the text,
-// because the name is the text. Postgres uses only the first 63 bytes of a name, so that the text itself would not do.
+// Prepare prepares a statement that may use the name people, once per connection. The statement's name is a digest
+// that pgx makes because it gets the text as the name: Postgres uses only the first 63 bytes of a name.
 func (s *session) Prepare(ctx context.Context, sql string) (*pgconn.StatementDescription, error) {
 	sql = s.in(sql)
 	return s.Conn.Prepare(ctx, sql, sql)
