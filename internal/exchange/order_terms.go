@@ -51,6 +51,18 @@ func (p packed) unpack(t *Terms, limit Price) {
 	t.Type, t.STP, t.Limit = OrderType(p>>packedType&1), SelfTrade(p>>packedSTP), limit
 }
 
+// Instructions is Terms without the limit, in one byte.
+type Instructions struct{ packed }
+
+// Instructions returns t without its limit.
+func (t *Terms) Instructions() Instructions { return Instructions{t.pack()} }
+
+// Terms returns the terms with these instructions and a limit.
+func (i Instructions) Terms(limit Price) Terms { return i.terms(limit) }
+
+// Side returns the side.
+func (i Instructions) Side() Side { return i.side() }
+
 // side returns only the side.
 func (p packed) side() Side { return Side(p & 3) }
 

@@ -11,63 +11,89 @@ type Posting struct {
 	Shares, HeldShares Position // free shares, and shares held by open sells
 }
 
-// Postings ranges over the changes that e makes to the cash and shares of accounts. The first postings are those of
-// the owners of resting orders, one for each fill. The next one is that of e's own account: what its order reserves,
-// executes and releases, and what an order that it replaces releases. The last ones are those of other orders that e
-// cancels, one each. An account may have several postings; a record that moves no cash and no shares has none.
-// Postings allocates nothing.
-//
-// Only readers of the journal use it. The Ledger settles by its own arithmetic, so that the two can be compared:
-// replay, Audit and the checks in internal/lab must not use Postings.
+// Postings ranges over the changes that e makes to the cash and shares of accounts, as Posting returns them. It
+// allocates nothing.
 func (e *Event) Postings() iter.Seq[Posting] {
-	return func(yield func(Posting) bool) { e.post(yield) }
+	return func(yield func(Posting) bool) {
+		var p Posting
+		for i := 0; e.Posting(i, &p) && yield(p); i++ {
+		}
+	}
 }
 
-// post calls yield for each posting until it returns false.
-func (e *Event) post(yield func(Posting) bool) {
-	p := Posting{Account: e.Account, Symbol: e.Symbol}
+// Posting sets p to posting number i of e, counted from 0. The first postings are those of the owners of resting
+// orders, one for each fill. The next one is that of e's own account: what its order reserves, executes and releases,
+// and what an order that it replaces releases. The last ones are those of other orders that e cancels, one each. An
+// account may have several postings; a record that moves no cash and no shares has none. ok is false if e has no
+// posting i.
+//
+// Only readers of the journal use it. The Ledger settles by its own arithmetic, so that the two can be compared:
+// replay, Audit and the checks in internal/lab must not use postings.
+func (e *Event) Posting(i int, p *Posting) (ok bool) {
+	*p = Posting{Account: e.Account, Symbol: e.Symbol}
 	switch e.Kind {
 	case AccountOpened:
 		p.Cash = e.Balance
-		yield(p)
+		return i == 0
 	case SharesDeposited:
 		p.Shares = e.Deposited
-		yield(p)
+		return i == 0
 	case OrderAccepted, OrderReplaced, OrderContinued:
-		if e.postFills(&p, yield) {
-			e.addOrder(&p)
-			_ = yield(p) && e.postCancels(e.Own, yield)
+		switch own := i - len(e.Fills); {
+		case own < 0:
+			e.postFill(&e.Fills[i], p)
+		case own == 0:
+			e.postOwn(p)
+		case own <= len(e.Own):
+			e.postCancel(&e.Own[own-1], p)
+		default:
+			return false
 		}
+		return true
 	case OrderCanceled, OrderReduced:
-		if e.Shares > 0 {
-			p.hold(&e.Terms, -e.Shares)
-			yield(p)
-		}
+		p.hold(&e.Terms, -e.Shares)
+		return i == 0 && e.Shares > 0
 	case OrdersCanceled:
-		e.postCancels(e.Cancels, yield)
+		if i < len(e.Cancels) {
+			e.postCancel(&e.Cancels[i], p)
+			return true
+		}
 	case SymbolMade, SymbolHalted, SymbolResumed, AccountRuled, SymbolRuled, SwitchSet:
+	}
+	return false
+}
+
+// postFill sets p to the posting of the owner of the resting order that e filled.
+func (e *Event) postFill(f *Fill, p *Posting) {
+	p.Account = f.Account
+	paid, shares := Notional(f.Shares, f.Price), f.Shares.Position()
+	if e.Side == Buy {
+		p.Cash, p.HeldShares = paid, Position{}.Sub(shares)
+	} else {
+		p.HeldCash, p.Shares = Cash{}.Sub(paid), shares // the price is the resting order's limit
 	}
 }
 
-// postFills calls yield for the owner of each resting order that e filled, and adds to p what e's account gains and
-// pays in the fills, ignoring what its order held for them. It returns false if yield did.
-func (e *Event) postFills(p *Posting, yield func(Posting) bool) bool {
+// postOwn adds to p what e's account gains and pays in the fills, and how e changes what its orders hold.
+func (e *Event) postOwn(p *Posting) {
 	for i := range e.Fills {
 		f := &e.Fills[i]
-		owner := Posting{Account: f.Account, Symbol: e.Symbol}
 		paid, shares := Notional(f.Shares, f.Price), f.Shares.Position()
 		if e.Side == Buy {
-			owner.Cash, owner.HeldShares = paid, Position{}.Sub(shares)
 			p.Cash, p.Shares = p.Cash.Sub(paid), p.Shares.Add(shares)
 		} else {
-			owner.HeldCash, owner.Shares = Cash{}.Sub(paid), shares // the price is the resting order's limit
 			p.Cash, p.Shares = p.Cash.Add(paid), p.Shares.Sub(shares)
 		}
-		if !yield(owner) {
-			return false
-		}
 	}
-	return true
+	e.addOrder(p)
+}
+
+// postCancel adds to p what an order of e's account that e canceled releases.
+func (e *Event) postCancel(c *Cancel, p *Posting) {
+	if c.Symbol != "" { // a Cancel of Own has the symbol of its event
+		p.Symbol = c.Symbol
+	}
+	p.hold(&c.Terms, -c.Shares)
 }
 
 // addOrder adds to p the change that e makes to the holds of its account's own orders. p already includes the fills.
@@ -86,21 +112,6 @@ func (e *Event) addOrder(p *Posting) {
 	if e.Amend != nil { // e is an OrderReplaced
 		p.hold(&e.Amend.Old.Terms, -e.Amend.Old.Shares)
 	}
-}
-
-// postCancels calls yield for each of some orders of e's account that e canceled. It returns false if yield did.
-func (e *Event) postCancels(cancels []Cancel, yield func(Posting) bool) bool {
-	for i := range cancels {
-		c := &cancels[i]
-		p := Posting{Account: e.Account, Symbol: c.Symbol}
-		if c.Symbol == "" { // a Cancel of Own has the symbol of its event
-			p.Symbol = e.Symbol
-		}
-		if p.hold(&c.Terms, -c.Shares); !yield(p) {
-			return false
-		}
-	}
-	return true
 }
 
 // hold moves an order's hold for the given open shares from free to held, or back if shares is negative. It does

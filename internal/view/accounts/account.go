@@ -9,16 +9,16 @@ import (
 
 // account is the state of one account.
 type account struct {
-	id            exchange.AccountID
-	number        uint32 // index in View.list
 	balance, held exchange.Cash
 	positions     []position // sorted by symbol; none is empty
+	newest        uint32     // index of the position that was changed last, if it is still there
+	number        uint32     // index in View.list
+	n             uint64     // number of events so far
+	touched       uint64     // record that made the newest event
+	watch         *watch     // nil unless the account's events are kept
 	orders        orders
 	fills         accountFills
-
-	n       uint64 // number of events so far
-	touched uint64 // record that made the newest event
-	watch   *watch // nil unless the account's events are kept
+	id            exchange.AccountID
 }
 
 // symbol is the state of one symbol.
@@ -26,7 +26,7 @@ type symbol struct {
 	name    exchange.Symbol
 	trades  uint64 // number of trades so far
 	changed uint64 // newest record that changed the resting orders; at first, the record that made the symbol
-	open    openOrders
+	open    queue
 	resting *resting // nil unless the resting orders have listeners, or had some recently
 }
 
@@ -52,6 +52,7 @@ func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool
 	if !found {
 		a.positions = slices.Insert(withRoom(a.positions, math.MaxInt), i, position{symbol: s})
 	}
+	a.newest = uint32(i)
 	p := &a.positions[i]
 	p.shares, p.held = p.shares.Add(free), p.held.Add(held)
 	if p.shares.Sign() == 0 && p.held.Sign() == 0 {
@@ -63,6 +64,9 @@ func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool
 
 // place returns the index of an account's position in a symbol, or where to insert it.
 func (a *account) place(s symbolNumber) (i int, found bool) {
+	if n := int(a.newest); n < len(a.positions) && a.positions[n].symbol == s {
+		return n, true
+	}
 	// A binary search by hand: slices.BinarySearchFunc calls a function for each step.
 	end := len(a.positions)
 	for i < end {

@@ -16,6 +16,7 @@ var errNegative = errors.New("an amount is negative after it")
 func (v *View) apply(e *exchange.Event) (err error) {
 	var a *account
 	var sym symbolNumber
+	v.makers = v.makers[:0]
 	if e.Account != "" && e.Symbol != "" { // the record of a deposit or an order
 		if a, sym, err = v.find(e.Account, e.Symbol); err != nil {
 			return err
@@ -52,15 +53,19 @@ func (v *View) apply(e *exchange.Event) (err error) {
 // post changes the cash and shares of accounts. a and sym are e's own account and symbol; a is nil if apply did not
 // look them up. The error is errNegative.
 func (v *View) post(e *exchange.Event, a *account, sym symbolNumber) error {
-	for p := range e.Postings() {
+	p := &v.posting
+	for i := 0; e.Posting(i, p); i++ {
 		to, of := a, sym
-		if a == nil || p.Account != e.Account {
-			to = v.accounts[p.Account]
+		switch {
+		case i < len(v.makers): // the first postings are those of the owners of resting orders
+			to = v.makers[i]
+		case a == nil || p.Account != e.Account:
+			to = v.findAccount(p.Account)
 		}
 		if p.Symbol != e.Symbol {
-			of = v.symbols[p.Symbol]
+			of, _ = v.findSymbol(p.Symbol)
 		}
-		if !to.post(of, &p) {
+		if !to.post(of, p) {
 			return errNegative
 		}
 	}
@@ -87,25 +92,22 @@ func (v *View) makeSymbol(s exchange.Symbol) error {
 
 // accept applies an accepted order: what it replaces, its fills and its cancels.
 func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
-	v.incoming = orderMore{}
-	o := order{id: e.Order, Limit: e.Limit, traits: traitsOf(&e.Terms), open: e.Shares, time: e.Time, more: &v.incoming,
-		symbol: sym, onDisconnect: e.OnDisconnect, unsent: e.Unsent}
+	o := order{id: e.Order, limit: e.Limit, instructions: e.Terms.Instructions(), open: e.Shares, time: e.Time,
+		account: a.number, symbol: sym, onDisconnect: e.OnDisconnect, unsent: e.Unsent}
+	m := &v.incoming
+	*m = orderMore{}
 	if e.Kind == exchange.OrderReplaced {
-		v.incoming.amends = &orderAmends{newRef: cloned(e.Ref), before: e.Amend.Executed, replaces: e.Amend.Old.Order}
+		m.amends = &orderAmends{newRef: cloned(e.Ref), before: e.Amend.Executed, replaces: e.Amend.Old.Order}
 		if err := v.replace(a, e); err != nil {
 			return err
 		}
-	} else {
-		v.incoming.ref = cloned(e.Ref)
+	} else if e.Ref != "" {
+		m.ref = cloned(e.Ref)
 	}
-	if err := v.execute(a, &o, e); err != nil || o.open == 0 {
+	if err := v.execute(a, &o, m, e); err != nil || o.open == 0 {
 		return err
 	}
-	if o.more = nil; v.incoming != (orderMore{}) {
-		more := v.incoming
-		o.more = &more
-	}
-	if !v.insert(a, o) {
+	if !v.insert(a, &o, m) {
 		return fmt.Errorf("order %d exists already", e.Order)
 	}
 	return nil
@@ -117,27 +119,24 @@ func (v *View) proceed(a *account, e *exchange.Event) error {
 	if o == nil || o.open != e.Shares {
 		return fmt.Errorf("a further part of order %d begins with %s open, but a different number is open", e.Order, e.Shares)
 	}
-	changed := *o // a copy: removing other orders of the account may move another order to where o points
-	if err := v.execute(a, &changed, e); err != nil {
-		return err
-	}
-	o = a.orders.find(e.Order)
-	if changed.open == 0 {
+	err := v.execute(a, o, v.open.with(o), e)
+	if err == nil && o.open == 0 {
 		v.remove(a, o)
-		return nil
 	}
-	changed.place = o.place // the order's place may have changed because another order was removed
-	*o = changed
-	return nil
+	return err
 }
 
 // execute applies what one record of an order did: its fills, its cancels of resting orders of the same account, and
-// the cancel of its own rest.
-func (v *View) execute(a *account, o *order, e *exchange.Event) error {
+// the cancel of its own rest. m has the order's rarely used fields.
+func (v *View) execute(a *account, o *order, m *orderMore, e *exchange.Event) error {
+	counts := a.watch != nil || e.Open() > 0 // whether somebody may ask for the executed shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		if err := v.fill(a, o, e, f); err != nil {
 			return fmt.Errorf("fill with order %d: %w", f.Resting, err)
+		}
+		if counts {
+			m.execute(f.Shares, f.Price, e.Time)
 		}
 	}
 	for i := range e.Own {
@@ -151,7 +150,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		}
 		o.open = 0
 	}
-	if c := v.note(a, o); c != nil {
+	if c := v.note(a, o, m); c != nil {
 		c.New, c.Own, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, true, e.Rest, e.Rest
 		c.Settle(e.RestWhy())
 	}
@@ -161,10 +160,11 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 
 // fill applies one fill of an order.
 func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fill) error {
-	maker := v.accounts[f.Account]
+	maker := v.findAccount(f.Account)
 	if maker == nil {
 		return fmt.Errorf("account %s was never opened", f.Account)
 	}
+	v.makers = append(v.makers, maker)
 	resting := maker.orders.find(f.Resting)
 	if resting == nil || resting.open < f.Shares || o.open < f.Shares || resting.symbol != o.symbol {
 		return fmt.Errorf("%s of %s are filled, but fewer are open", f.Shares, e.Symbol)
@@ -172,28 +172,23 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	market := &v.markets[o.symbol]
 	market.trades++
 	if resting.open -= f.Shares; resting.open > 0 || maker.watch != nil {
-		resting.with().execute(f.Shares, f.Price, e.Time)
+		v.open.with(resting).execute(f.Shares, f.Price, e.Time)
 	}
-	v.note(maker, resting)
-	err := v.change(resting, OrderOp{Kind: OpFill, Order: f.Resting, Trade: market.trades, Shares: f.Shares,
-		Open: resting.open})
+	v.noteResting(maker, resting)
+	if err := v.change(market, resting, OpFill, f.Shares); err != nil {
+		return err
+	}
 	if resting.open == 0 {
 		v.remove(maker, resting)
 	}
 	o.open -= f.Shares
-	o.with().execute(f.Shares, f.Price, e.Time)
-	one := fill{order: f.Resting, shares: f.Shares, price: f.Price, time: e.Time, trade: market.trades | makerBit,
-		symbol: o.symbol, account: maker.number}
-	two := one
-	two.order, two.trade, two.account = e.Order, market.trades, taker.number
+	shares := f.Shares
 	if e.Side == exchange.Buy {
-		one.shares = -one.shares
-	} else {
-		two.shares = -two.shares
+		shares = -shares
 	}
-	v.addFill(maker, one)
-	v.addFill(taker, two)
-	return err
+	v.addFill(maker, f.Resting, shares, f.Price, market.trades|makerBit, o.symbol)
+	v.addFill(taker, e.Order, -shares, f.Price, market.trades, o.symbol)
+	return nil
 }
 
 // cancel applies the cancel of an account's order for a symbol, with its reason.
@@ -203,11 +198,11 @@ func (v *View) cancel(a *account, sym symbolNumber, c *exchange.Cancel, why exch
 		return fmt.Errorf("%s of order %d are canceled, but a different number is open", c.Shares, c.Order)
 	}
 	o.open = 0
-	if n := v.note(a, o); n != nil {
+	if n := v.noteResting(a, o); n != nil {
 		n.Canceled, n.Withdrew = c.Shares, c.Shares
 		n.Settle(why)
 	}
-	err := v.change(o, OrderOp{Kind: OpDelete, Order: c.Order})
+	err := v.change(&v.markets[sym], o, OpDelete, 0)
 	v.remove(a, o)
 	return err
 }
@@ -234,11 +229,11 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 		return fmt.Errorf("%s of order %d are replaced, but a different number is open", old.Shares, old.Order)
 	}
 	o.open = 0
-	if n := v.note(a, o); n != nil {
+	if n := v.noteResting(a, o); n != nil {
 		n.Canceled, n.Withdrew = old.Shares, old.Shares
 		n.State, n.By = exchange.StatusReplaced, e.Order
 	}
-	err := v.change(o, OrderOp{Kind: OpReplace, Order: old.Order, By: e.Order})
+	err := v.change(&v.markets[o.symbol], o, OpReplace, 0)
 	v.remove(a, o)
 	return err
 }
@@ -252,15 +247,16 @@ func (v *View) reduce(a *account, e *exchange.Event) error {
 	if o == nil || o.open <= e.Shares || o.open-e.Shares != e.Amend.Open {
 		return fmt.Errorf("order %d is reduced by %s to %s, but has a different number open", e.Order, e.Shares, e.Amend.Open)
 	}
-	amends := o.amended()
+	more := v.open.with(o)
+	amends := more.amended()
 	if amends.newRef = cloned(e.Ref); e.Shares == 0 {
 		return nil // the amend changed nothing except that its ref is used
 	}
 	o.open -= e.Shares
 	amends.reduced += e.Shares
-	o.more.changed = e.Time
-	if n := v.note(a, o); n != nil {
+	more.changed = e.Time
+	if n := v.noteResting(a, o); n != nil {
 		n.Less = e.Shares
 	}
-	return v.change(o, OrderOp{Kind: OpReduce, Order: o.id, Shares: e.Shares, Open: o.open})
+	return v.change(&v.markets[o.symbol], o, OpReduce, e.Shares)
 }

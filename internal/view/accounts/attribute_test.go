@@ -13,7 +13,7 @@ import (
 // there compiles, and would be lost from what accounts see.
 func TestAnOpenOrderKeepsEveryFieldOfItsTerms(t *testing.T) {
 	fieldtest.Each(t, exchange.Terms{Side: exchange.Buy, Limit: 6}, nil, func(name string, changed exchange.Terms) {
-		o := order{Limit: changed.Limit, traits: traitsOf(&changed)}
+		o := order{limit: changed.Limit, instructions: changed.Instructions()}
 		require.Equal(t, changed, o.terms(), "the view loses %s", name)
 	})
 }

@@ -307,19 +307,19 @@ func TestRoomOfOrdersIsUsedAgain(t *testing.T) {
 	}
 	take(t, v)
 	requireFits(t, v)
-	require.Len(t, v.spareOrders, 1)
-	require.LessOrEqual(t, cap(v.spareOrders[0]), 4)
-	require.LessOrEqual(t, cap(v.spareOrders[0][0]), 4)
+	require.Len(t, v.open.spare, 1)
+	require.LessOrEqual(t, cap(v.open.spare[0]), 4)
+	require.LessOrEqual(t, cap(v.open.spare[0][0]), 4)
 	require.Nil(t, v.accounts["1"].orders.chunks)
 	for i := 2; i <= many; i++ {
 		cancel(i, i)
 	}
 	take(t, v)
 	requireFits(t, v)
-	require.Len(t, v.spareOrders, spareOrdersMax)
+	require.Len(t, v.open.spare, spareOrdersMax)
 	m.add(placed(2*many, 7, 0, exchange.Buy, 5), placed(2*many+1, 8, 0, exchange.Buy, 6))
 	take(t, v)
 	requireFits(t, v)
-	require.Len(t, v.spareOrders, spareOrdersMax-2)
-	require.Equal(t, exchange.OrderID(2*many), v.accounts["7"].orders.chunks[0][0].id)
+	require.Len(t, v.open.spare, spareOrdersMax-2)
+	require.Equal(t, exchange.OrderID(2*many), v.open.at(v.accounts["7"].orders.chunks[0][0]).id)
 }

@@ -69,18 +69,19 @@ func (v *View) Order(id exchange.AccountID, order exchange.OrderID) (
 	if open == nil {
 		return o, 0, seq, false
 	}
-	if open.more != nil {
-		missing = min(open.more.fills, exchange.ReportExecutionsMax)
+	more := v.open.moreOf(open)
+	o.OrderDetail, o.Account = open.detail(v.markets[open.symbol].name, more), id
+	if more == nil {
+		return o, 0, seq, true
 	}
-	o.OrderDetail, o.Account = open.detail(v.markets[open.symbol].name), id
-	n := a.fills.count
-	for s := a.fills.newest; s != 0 && missing > 0; n-- {
-		f := v.fills.at(s)
-		if s = f.prev; f.order == order {
+	missing = min(more.fills, exchange.ReportExecutionsMax)
+	v.fills.newest(&a.fills, func(n uint64, f *fill) bool {
+		if missing > 0 && f.order == order {
 			o.Fills = append(o.Fills, v.showFill(n, f))
 			missing--
 		}
-	}
+		return missing > 0
+	})
 	slices.Reverse(o.Fills)
 	return o, missing, seq, true
 }

@@ -36,35 +36,56 @@ func (v *View) touchSymbol(a *account, sym symbolNumber) *watch {
 	return w
 }
 
-// note adds an order, as the current record leaves it, to the event of its account. It returns the change for the
-// caller to complete, nil if the account is not watched.
-func (v *View) note(a *account, o *order) *exchange.OrderChange {
+// note adds an order, as the current record leaves it, to the event of its account. m has the order's rarely used
+// fields. It returns the change for the caller to complete, nil if the account is not watched.
+func (v *View) note(a *account, o *order, m *orderMore) *exchange.OrderChange {
 	w := v.touchSymbol(a, o.symbol)
 	if w == nil {
 		return nil
 	}
-	w.making.Orders = append(w.making.Orders, exchange.OrderChange{OrderDetail: o.detail(v.markets[o.symbol].name)})
-	w.making.before, o.event = append(w.making.before, o.event), a.n
+	detail := o.detail(v.markets[o.symbol].name, m)
+	w.making.Orders = append(w.making.Orders, exchange.OrderChange{OrderDetail: detail})
+	w.making.before, m.event = append(w.making.before, m.event), a.n
 	c := &w.making.Orders[len(w.making.Orders)-1]
 	c.Changed = v.event.Time
 	c.Settle(exchange.NotCanceled)
 	return c
 }
 
-// addFill keeps a fill of an account, and adds it to the account's event.
-func (v *View) addFill(a *account, f fill) {
-	v.fills.add(f, v.list)
+// noteResting is note for an order that is resting.
+func (v *View) noteResting(a *account, o *order) *exchange.OrderChange {
+	if a.watch == nil {
+		v.touch(a)
+		return nil
+	}
+	return v.note(a, o, v.open.with(o))
+}
+
+// addFill keeps a fill of an account in the current record, and adds it to the account's event.
+func (v *View) addFill(
+	a *account, order exchange.OrderID, shares exchange.Shares, price exchange.Price, trade uint64, sym symbolNumber,
+) {
+	f := v.fills.add(a, v.list)
+	f.order, f.shares, f.price, f.time, f.trade, f.symbol = order, shares, price, v.event.Time, trade, sym
 	if w := v.touch(a); w != nil {
-		w.making.Fills = append(w.making.Fills, v.showFill(a.fills.count, &f))
+		w.making.Fills = append(w.making.Fills, v.showFill(a.fills.count, f))
 	}
 }
 
-// change applies what the current record does to a resting order. o is the order after the record.
-func (v *View) change(o *order, op OrderOp) error {
-	market := &v.markets[o.symbol]
+// change applies what the current record does to a resting order of a symbol. o is the order after the record; shares
+// are those of an OpFill or OpReduce.
+func (v *View) change(market *symbol, o *order, kind OrderOpKind, shares exchange.Shares) error {
 	if b := market.resting; b != nil {
 		if !b.set(o) {
 			return fmt.Errorf("order %d of %s does not rest", o.id, market.name)
+		}
+		op := OrderOp{Kind: kind, Order: o.id, Shares: shares, Open: o.open}
+		switch kind {
+		case OpFill:
+			op.Trade = market.trades
+		case OpReplace:
+			op.By = v.event.Order
+		case OpDelete, OpReduce, OpAdd:
 		}
 		v.addOp(market, op)
 	}
@@ -82,7 +103,7 @@ func (v *View) addResting(o *order) {
 	}
 	if b != nil {
 		b.add(o)
-		v.addOp(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.Side, Price: o.Limit})
+		v.addOp(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.side(), Price: o.limit})
 	}
 	market.changed = v.at
 }
@@ -102,6 +123,9 @@ func (v *View) addOp(market *symbol, op OrderOp) {
 
 // finish completes and keeps the events of the current record, and queues them for the listeners.
 func (v *View) finish() {
+	if len(v.touched)+len(v.resting) == 0 {
+		return // the usual case
+	}
 	for _, w := range v.touched {
 		e, a := w.making, w.account
 		e.Balance, e.Held, e.LastFill = a.balance, a.held, a.fills.count

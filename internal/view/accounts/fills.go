@@ -8,105 +8,90 @@ const (
 	fillsMax        = 1_000_000
 )
 
-// slotsChunk is the number of slots allocated at a time.
-const slotsChunk = 1024
+// blockFills is the number of fills in a block.
+const blockFills = 8
 
 // makerBit is set in fill.trade if the order was resting. Trade numbers are smaller than this bit.
 const makerBit = 1 << 63
 
-// slot is the number of a fill's place, from 1 on; 0 means no fill.
-type slot uint32
-
-// fill is an execution as one account sees it. It is in two lists, both from the oldest to the newest: the list of all
-// fills and the list of its account.
+// fill is an execution as one account sees it.
 type fill struct {
 	order  exchange.OrderID
 	shares exchange.Shares // negative for a sell
 	price  exchange.Price
 	time   int64
 	trade  uint64 // the symbol's trade number, with makerBit if the order was resting
-
-	symbol       symbolNumber
-	account      uint32 // index of the account in View.list
-	older, newer slot   // neighbours in the list of all fills
-	prev, next   slot   // neighbours in the account's list
+	symbol symbolNumber
 }
 
-// fills holds the newest fills of all accounts. When it is full, a new fill reuses the slot of the oldest of all. If
-// the account is at its own limit, the new fill reuses the slot of that account's oldest instead, so that an account
-// that trades very much displaces its own fills and not those of others.
+// fillBlock has consecutive fills of one account. Fill number n is at index n % blockFills.
+type fillBlock struct {
+	fills        [blockFills]fill
+	older, newer place // the account's blocks before and after this one
+}
+
+// fills holds the newest fills of all accounts. When it is full, a new fill displaces the oldest of all. If the account
+// is at its own limit, the new fill displaces that account's oldest instead, so that an account that trades very much
+// displaces its own fills and not those of others.
 type fills struct {
 	most, accountMost int
-	chunks            [][]fill
-	used              int // slots in use
-	oldest, newest    slot
+	blocks            slab[fillBlock]
+	used              int // fills in use
+	ages              ages
 }
 
-// accountFills is the list of one account's fills.
+// accountFills is the fills of one account.
 type accountFills struct {
 	count          uint64 // all fills so far, kept or not
 	kept           int
-	oldest, newest slot
+	oldest, newest place // blocks
+
+	gone, goneBefore int    // see ages
+	pass             uint32 // see ages
 }
 
-// at returns the fill in a slot.
-func (l *fills) at(s slot) *fill { return &l.chunks[(s-1)/slotsChunk][(s-1)%slotsChunk] }
-
-// add adds a fill that is not linked into the lists yet. accounts is View.list.
-func (l *fills) add(f fill, accounts []*account) {
-	a := &accounts[f.account].fills
-	var s slot
+// add adds a fill of an account, which its caller sets. accounts is View.list.
+func (l *fills) add(to *account, accounts []*account) *fill {
+	a := &to.fills
 	switch {
 	case a.kept == l.accountMost:
-		s = a.oldest
-		l.drop(s, accounts)
+		l.drop(a)
+		l.ages.forget(a)
 	case l.used == l.most:
-		s = l.oldest
-		l.drop(s, accounts)
-	default:
-		if l.used%slotsChunk == 0 {
-			l.chunks = append(l.chunks, make([]fill, slotsChunk))
-		}
-		l.used++
-		s = slot(l.used)
+		l.drop(l.ages.pop(accounts))
 	}
-	f.older, f.prev = l.newest, a.newest
-	*l.at(s) = f
-	if l.newest == 0 {
-		l.oldest = s
-	} else {
-		l.at(l.newest).newer = s
-	}
-	if a.newest == 0 {
-		a.oldest = s
-	} else {
-		l.at(a.newest).next = s
-	}
-	l.newest, a.newest = s, s
+	l.ages.push(to.number, accounts)
+	l.used++
 	a.kept++
 	a.count++
+	i := a.count % blockFills
+	if i == 0 || a.newest == 0 {
+		p, b := l.blocks.add()
+		if b.older, b.newer = a.newest, 0; a.newest == 0 {
+			a.oldest = p
+		} else {
+			l.blocks.at(a.newest).newer = p
+		}
+		a.newest = p
+	}
+	return &l.blocks.at(a.newest).fills[i]
 }
 
-// drop removes the oldest fill of an account from both lists.
-func (l *fills) drop(s slot, accounts []*account) {
-	f := l.at(s)
-	if f.older == 0 {
-		l.oldest = f.newer
-	} else {
-		l.at(f.older).newer = f.newer
+// drop removes the oldest fill of an account.
+func (l *fills) drop(a *accountFills) {
+	first := a.first()
+	a.kept--
+	l.used--
+	if (first+1)%blockFills != 0 && a.kept > 0 {
+		return
 	}
-	if f.newer == 0 {
-		l.newest = f.older
-	} else {
-		l.at(f.newer).older = f.older
-	}
-	a := &accounts[f.account].fills
-	if a.oldest = f.next; f.next == 0 {
+	p := a.oldest
+	if a.oldest = l.blocks.at(p).newer; a.oldest == 0 {
 		a.newest = 0
 	} else {
-		l.at(f.next).prev = 0
+		l.blocks.at(a.oldest).older = 0
 	}
-	a.kept--
+	l.blocks.remove(p)
 }
 
 // first returns the number of the account's oldest fill that is kept. It is count + 1 if none is kept.
@@ -114,21 +99,38 @@ func (a *accountFills) first() uint64 { return a.count - uint64(a.kept) + 1 }
 
 // each calls f for up to most fills of an account, from fill number n on. Fill n must be kept.
 func (l *fills) each(a *accountFills, n uint64, most int, f func(n uint64, f *fill)) {
-	var s slot
-	if first := a.first(); n-first <= a.count-n {
-		s = a.oldest
-		for ; first < n; first++ {
-			s = l.at(s).next
+	block := n / blockFills
+	var p place
+	if first, last := a.first()/blockFills, a.count/blockFills; block-first <= last-block {
+		p = a.oldest
+		for ; first < block; first++ {
+			p = l.blocks.at(p).newer
 		}
 	} else {
-		s = a.newest
-		for last := a.count; last > n; last-- {
-			s = l.at(s).prev
+		p = a.newest
+		for ; last > block; last-- {
+			p = l.blocks.at(p).older
 		}
 	}
-	for ; s != 0 && most > 0; n, most = n+1, most-1 {
-		at := l.at(s)
-		f(n, at)
-		s = at.next
+	for ; most > 0 && n <= a.count; n, most = n+1, most-1 {
+		b := l.blocks.at(p)
+		f(n, &b.fills[n%blockFills])
+		if (n+1)%blockFills == 0 {
+			p = b.newer
+		}
+	}
+}
+
+// newest calls f for the fills of an account, newest first, until f returns false.
+func (l *fills) newest(a *accountFills, f func(n uint64, f *fill) bool) {
+	p := a.newest
+	for n := a.count; n >= a.first(); n-- {
+		b := l.blocks.at(p)
+		if !f(n, &b.fills[n%blockFills]) {
+			return
+		}
+		if n%blockFills == 0 {
+			p = b.older
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package accounts
 
 import (
+	"cmp"
+	"math/bits"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,15 +14,18 @@ import (
 // requireFits checks the invariants of a view.
 func requireFits(t testing.TB, v *View) {
 	t.Helper()
+	all, blocks := 0, 0
 	for _, a := range v.list {
 		var last uint64
 		for c, chunk := range a.orders.chunks {
 			require.NotEmpty(t, chunk)
 			require.LessOrEqual(t, len(chunk), ordersChunk)
-			for i := range chunk {
-				require.Greater(t, uint64(chunk[i].id), last, "chunk %d, place %d", c, i)
-				last = uint64(chunk[i].id)
-				require.Positive(t, int64(chunk[i].open))
+			for i, p := range chunk {
+				o := v.open.at(p)
+				require.Greater(t, uint64(o.id), last, "chunk %d, place %d", c, i)
+				last = uint64(o.id)
+				require.Positive(t, int64(o.open))
+				require.Equal(t, a.number, o.account)
 			}
 		}
 		for i := range a.positions {
@@ -27,26 +33,19 @@ func requireFits(t testing.TB, v *View) {
 			require.True(t, p.shares.Sign() != 0 || p.held.Sign() != 0)
 			require.True(t, i == 0 || a.positions[i-1].symbol < p.symbol)
 		}
-		kept, before := 0, slot(0)
-		for s := a.fills.oldest; s != 0; s = v.fills.at(s).next {
-			require.Equal(t, before, v.fills.at(s).prev)
-			require.Equal(t, a.number, v.fills.at(s).account)
-			before = s
-			kept++
+		kept, before := a.fills.kept, place(0)
+		for p := a.fills.oldest; p != 0; p = v.fills.blocks.at(p).newer {
+			require.Equal(t, before, v.fills.blocks.at(p).older)
+			before = p
+			blocks++
 		}
 		require.Equal(t, before, a.fills.newest)
-		require.Equal(t, kept, a.fills.kept)
+		all += kept
 		require.LessOrEqual(t, kept, v.fills.accountMost)
 		require.LessOrEqual(t, uint64(kept), a.fills.count)
 	}
-	all, before := 0, slot(0)
-	for s := v.fills.oldest; s != 0; s = v.fills.at(s).newer {
-		require.Equal(t, before, v.fills.at(s).older)
-		before = s
-		all++
-	}
-	require.Equal(t, before, v.fills.newest)
 	require.Equal(t, v.fills.used, all)
+	require.Equal(t, v.fills.blocks.used, blocks)
 	require.LessOrEqual(t, all, v.fills.most)
 	requireKept(t, v)
 	requireOpen(t, v)
@@ -60,24 +59,60 @@ func requireFits(t testing.TB, v *View) {
 // requireOpen compares the open orders of each symbol with those of all accounts.
 func requireOpen(t testing.TB, v *View) {
 	t.Helper()
-	counts := make([]int, len(v.markets))
+	all, more := make([][]*order, len(v.markets)), 0
 	for _, a := range v.list {
 		a.orders.after(0, func(o *order) bool {
-			counts[o.symbol]++
-			open := &v.markets[o.symbol].open
-			require.Less(t, int(o.place), open.len())
-			require.Equal(t, openOrder{o.id, a.number}, *open.at(o.place))
+			all[o.symbol] = append(all[o.symbol], o)
+			if o.more != 0 {
+				more++
+			}
 			return true
 		})
 	}
+	used := 0
 	for i := range v.markets {
-		open := &v.markets[i].open
-		require.Equal(t, counts[i], open.len())
-		for c, chunk := range open.chunks {
-			last := c == len(open.chunks)-1
-			require.True(t, last && (len(chunk) > 0 || c == 0) || len(chunk) == openChunk)
-			require.LessOrEqual(t, cap(chunk), max(openLeast, 4*len(chunk)+4))
+		slices.SortFunc(all[i], func(a, b *order) int { return cmp.Compare(a.id, b.id) })
+		var queued []*order
+		v.markets[i].open.each(&v.open, func(o *order) bool {
+			queued = append(queued, o)
+			return true
+		})
+		require.Len(t, queued, len(all[i]))
+		var before place
+		for n, o := range queued {
+			require.Same(t, all[i][n], o)
+			require.Equal(t, before, o.older)
+			if before = v.markets[i].open.oldest; n > 0 {
+				before = queued[n-1].newer
+			}
 		}
+		require.Equal(t, before, v.markets[i].open.newest)
+		used += len(queued)
+	}
+	require.Equal(t, v.open.used, used)
+	require.Equal(t, v.open.more.used, more)
+	requireSlab(t, &v.open.slab)
+	requireSlab(t, &v.open.more)
+	requireSlab(t, &v.fills.blocks)
+}
+
+// requireSlab checks the invariants of a slab.
+func requireSlab[T any](t testing.TB, s *slab[T]) {
+	t.Helper()
+	used := 0
+	for n, taken := range s.taken {
+		in := 0
+		for _, word := range taken {
+			in += bits.OnesCount64(word)
+		}
+		require.Equal(t, in < slabPage, s.room[n/64]>>(n%64)&1 == 1, "page %d", n)
+		require.True(t, in == slabPage || n/64 >= s.low)
+		used += in
+	}
+	require.Equal(t, s.used, used)
+	require.Len(t, s.pages, len(s.taken))
+	for n := len(s.pages); n < 64*len(s.room); n++ {
+		require.Zero(t, s.room[n/64]>>(n%64)&1)
 	}
 }
 
@@ -109,7 +144,7 @@ func requireKept(t testing.TB, v *View) {
 		}
 		a.orders.after(0, func(o *order) bool {
 			if n := last[o.id]; n > 0 {
-				require.Equal(t, n, o.event)
+				require.Equal(t, n, v.open.moreOf(o).event)
 			}
 			return true
 		})
@@ -132,16 +167,7 @@ func requireKept(t testing.TB, v *View) {
 // requireRests compares the resting orders of a symbol with those computed from its open orders.
 func requireRests(t testing.TB, v *View, n symbolNumber) {
 	t.Helper()
-	var open []*order
-	for _, a := range v.list {
-		a.orders.after(0, func(o *order) bool {
-			if o.symbol == n {
-				open = append(open, o)
-			}
-			return true
-		})
-	}
-	want, got := newResting(open), v.markets[n].resting
+	want, got := newResting(&v.open, &v.markets[n].open), v.markets[n].resting
 	require.Equal(t, want.bids.snapshot(), got.bids.snapshot())
 	require.Equal(t, want.asks.snapshot(), got.asks.snapshot())
 }

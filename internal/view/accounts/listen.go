@@ -147,7 +147,7 @@ func (v *View) snapshot(a *account) *Snapshot {
 		Positions: v.showPositions(a), Orders: make([]exchange.OrderDetail, 0, a.orders.len())}
 	sortPositions(snap.Positions)
 	a.orders.after(0, func(o *order) bool {
-		snap.Orders = append(snap.Orders, o.detail(v.markets[o.symbol].name))
+		snap.Orders = append(snap.Orders, v.detail(o))
 		return true
 	})
 	return snap
@@ -195,7 +195,7 @@ func (v *View) OpenOrders(id exchange.AccountID, sym exchange.Symbol, after exch
 			return true
 		}
 		if more = len(orders) == most; !more {
-			orders = append(orders, o.detail(v.markets[o.symbol].name))
+			orders = append(orders, v.detail(o))
 		}
 		return !more
 	})

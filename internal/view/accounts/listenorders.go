@@ -61,7 +61,7 @@ func (v *View) gather(sym exchange.Symbol) (symbolNumber, *resting) {
 	}
 	market := &v.markets[n]
 	if market.resting == nil {
-		gathered := newResting(v.openOf(n))
+		gathered := newResting(&v.open, &market.open)
 		v.mu.Lock()
 		market.resting = gathered
 		v.mu.Unlock()

@@ -1,71 +1,91 @@
 package accounts
 
-import (
-	"outcry/internal/exchange"
-)
+// packedAtOnce is how many orders a record may move to other places.
+const packedAtOnce = 2
 
-// Sizes of a chunk of a symbol's open orders: the maximum number of orders, and the minimum capacity.
-const (
-	openChunk = 1024
-	openLeast = 4
-)
-
-// openOrder identifies an open order by its account and id. It is no pointer, because orders move in memory.
-type openOrder struct {
-	id      exchange.OrderID
-	account uint32 // index in View.list
+// openOrders is the open orders of all accounts. An order is in the list of its account and in the queue of its
+// symbol.
+type openOrders struct {
+	slab[order]
+	more  slab[*orderMore]
+	spare spareOrders
 }
 
-// openOrders is the open orders of a symbol, unsorted. With it, a new listener to a symbol costs no search through
-// the orders of all other symbols. The zero value is empty. Adding and removing need constant time: the last order
-// moves to the place of the removed one.
-//
-// Invariants: order.place is an order's index; all chunks but the last are full; the last is empty only if it is
-// the only one. An order is in this list exactly while it is in the orders of its account.
-type openOrders struct{ chunks [][]openOrder }
-
-// len returns the number of orders.
-func (l *openOrders) len() int {
-	last := len(l.chunks) - 1
-	if last < 0 {
-		return 0
+// moreOf returns the rarely used fields of an order, nil if all are zero.
+func (l *openOrders) moreOf(o *order) *orderMore {
+	if o.more == 0 {
+		return nil
 	}
-	return last*openChunk + len(l.chunks[last])
+	return *l.more.at(o.more)
 }
 
-// at returns the order at a place.
-func (l *openOrders) at(place uint32) *openOrder { return &l.chunks[place/openChunk][place%openChunk] }
-
-// add adds an order. Its place is the previous len.
-func (l *openOrders) add(o openOrder) {
-	last := len(l.chunks) - 1
-	if last < 0 || len(l.chunks[last]) == openChunk {
-		l.chunks = append(l.chunks, nil)
-		last++
+// with returns the rarely used fields of an order, and allocates them if needed.
+func (l *openOrders) with(o *order) *orderMore {
+	if o.more == 0 {
+		var m **orderMore
+		o.more, m = l.more.add()
+		*m = new(orderMore)
 	}
-	chunk := l.chunks[last]
-	if n := len(chunk); n == cap(chunk) {
-		chunk = append(make([]openOrder, 0, max(2*n, openLeast)), chunk...)
-	}
-	l.chunks[last] = append(chunk, o)
+	return *l.more.at(o.more)
 }
 
-// remove removes the order at a place. It returns the order that moved to that place, nil if none did.
-func (l *openOrders) remove(place uint32) (moved *openOrder) {
-	last := len(l.chunks) - 1
-	chunk := l.chunks[last]
-	n := len(chunk) - 1
-	if int(place) != last*openChunk+n {
-		moved = l.at(place)
-		*moved = chunk[n]
+// drop frees the memory of the order at a place.
+func (l *openOrders) drop(p place) {
+	if o := l.at(p); o.more != 0 {
+		*l.more.at(o.more) = nil
+		l.more.remove(o.more)
 	}
-	switch chunk = chunk[:n]; {
-	case n == 0 && last > 0:
-		l.chunks = remove(l.chunks, last)
-		return moved
-	case n <= cap(chunk)/4 && cap(chunk) > openLeast:
-		chunk = append(make([]openOrder, 0, cap(chunk)/2), chunk...)
+	l.remove(p)
+}
+
+// queue is the open orders of a symbol, sorted by id: it begins with the oldest. With it, a new listener to a symbol
+// costs no search through the orders of all other symbols.
+type queue struct {
+	oldest, newest place
+	n              int
+}
+
+// add adds the order at a place. Mostly it is the newest one, because the exchange accepts the orders of a symbol by
+// rising ids.
+func (q *queue) add(all *openOrders, p place) {
+	o := all.at(p)
+	o.older, o.newer = q.newest, 0
+	for o.older != 0 && all.at(o.older).id > o.id {
+		o.older, o.newer = all.at(o.older).older, o.older
 	}
-	l.chunks[last] = chunk
-	return moved
+	q.point(all, o.older, o.newer, p, p)
+	q.n++
+}
+
+// remove removes an order.
+func (q *queue) remove(all *openOrders, o *order) {
+	q.point(all, o.older, o.newer, o.newer, o.older)
+	q.n--
+}
+
+// moved notes that an order is at another place now.
+func (q *queue) moved(all *openOrders, o *order, p place) { q.point(all, o.older, o.newer, p, p) }
+
+// point makes the neighbours older and newer, each of which may be missing, link to what is next to them.
+func (q *queue) point(all *openOrders, older, newer, afterOlder, beforeNewer place) {
+	if older == 0 {
+		q.oldest = afterOlder
+	} else {
+		all.at(older).newer = afterOlder
+	}
+	if newer == 0 {
+		q.newest = beforeNewer
+	} else {
+		all.at(newer).older = beforeNewer
+	}
+}
+
+// each calls f for the orders, oldest first, until f returns false.
+func (q *queue) each(all *openOrders, f func(*order) bool) {
+	for p := q.oldest; p != 0; {
+		o := all.at(p)
+		if p = o.newer; !f(o) {
+			return
+		}
+	}
 }

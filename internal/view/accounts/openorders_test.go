@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,6 +25,3 @@ func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	clear(v.list)
 	require.NotPanics(t, func() { require.Empty(t, newMirror(t, v, "SYM2").bids) })
 }
-
-// TestAnOrderIsOneCacheLine: up to a million orders may be open, and reading one must cost little.
-func TestAnOrderIsOneCacheLine(t *testing.T) { require.EqualValues(t, 64, unsafe.Sizeof(order{})) }

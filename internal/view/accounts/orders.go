@@ -14,37 +14,28 @@ const ordersChunk = 128
 // more memory.
 type symbolNumber uint32
 
-// order is an open order.
+// order is an open order. It is as small as it can be, because up to a million of them may be open.
 type order struct {
-	id     exchange.OrderID
-	Limit  exchange.Price // together with traits: the order's exchange.Terms
-	open   exchange.Shares
-	time   int64
-	more   *orderMore // rarely used fields; nil if all are zero
-	event  uint64     // number of the account's newest event that has a change of this order; 0 if none was made
-	symbol symbolNumber
-	place  uint32 // index in the symbol's openOrders
-	traits
+	id      exchange.OrderID
+	limit   exchange.Price // together with instructions: the order's exchange.Terms
+	open    exchange.Shares
+	time    int64
+	account uint32 // index of the account in View.list
+	symbol  symbolNumber
+	more    place // of its rarely used fields in openOrders.more; 0 if all are zero
+
+	older, newer place // neighbours in the symbol's queue
+
+	instructions exchange.Instructions
 	onDisconnect bool
 	unsent       exchange.Unsent
 }
 
-// traits is exchange.Terms without the limit. As a struct apart from the limit, it adds no padding to an order.
-type traits struct {
-	Side exchange.Side
-	TIF  exchange.TimeInForce
-	Post bool
-	Type exchange.OrderType
-	STP  exchange.SelfTrade
-}
-
-// traitsOf returns the traits of some terms.
-func traitsOf(t *exchange.Terms) traits { return traits{t.Side, t.TIF, t.Post, t.Type, t.STP} }
-
 // terms returns an order's terms.
-func (o *order) terms() exchange.Terms {
-	return exchange.Terms{Side: o.Side, TIF: o.TIF, Post: o.Post, Type: o.Type, STP: o.STP, Limit: o.Limit}
-}
+func (o *order) terms() exchange.Terms { return o.instructions.Terms(o.limit) }
+
+// side returns an order's side.
+func (o *order) side() exchange.Side { return o.instructions.Side() }
 
 // orderMore has the fields that few open orders need. It is apart from order to save memory.
 type orderMore struct {
@@ -53,6 +44,7 @@ type orderMore struct {
 	notional exchange.Cash   // notional of the executed shares
 	changed  int64           // time of the newest execution or reduction; 0 if there was none
 	fills    int             // number of executions
+	event    uint64          // number of the account's newest event that has a change of this order; 0 if none was made
 	amends   *orderAmends    // nil unless an amend changed or made this order
 }
 
@@ -63,17 +55,8 @@ type orderAmends struct {
 	replaces        exchange.OrderID
 }
 
-// with returns the order's orderMore, and allocates it if needed.
-func (o *order) with() *orderMore {
-	if o.more == nil {
-		o.more = new(orderMore)
-	}
-	return o.more
-}
-
 // amended returns the order's orderAmends, and allocates it if needed.
-func (o *order) amended() *orderAmends {
-	m := o.with()
+func (m *orderMore) amended() *orderAmends {
 	if m.amends == nil {
 		m.amends = new(orderAmends)
 	}
@@ -86,11 +69,10 @@ func (m *orderMore) execute(s exchange.Shares, price exchange.Price, time int64)
 	m.fills++
 }
 
-// detail returns the current state of an open order for a symbol.
-func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
+// detail returns the current state of an open order for a symbol. m has its rarely used fields; it may be nil.
+func (o *order) detail(sym exchange.Symbol, m *orderMore) exchange.OrderDetail {
 	d := exchange.OrderDetail{ID: o.id, Symbol: sym, Terms: o.terms(), Unsent: o.unsent, OnDisconnect: o.onDisconnect,
 		Open: o.open, Time: o.time, Changed: o.time}
-	m := o.more
 	if m == nil {
 		return d
 	}
@@ -104,27 +86,25 @@ func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
 	return d
 }
 
-// restored returns an open order from a snapshot.
-func restored(s *exchange.OrderState, sym symbolNumber) order {
-	o := order{id: s.ID, Limit: s.Limit, traits: traitsOf(&s.Terms), open: s.Open, time: s.Time, symbol: sym,
-		onDisconnect: s.OnDisconnect, unsent: s.Unsent}
-	if s.Ref != "" {
-		o.with().ref = s.Ref
-	}
+// restored returns an open order from a snapshot, and its rarely used fields.
+func restored(s *exchange.OrderState, account uint32, sym symbolNumber) (o order, m orderMore) {
+	o = order{id: s.ID, limit: s.Limit, instructions: s.Terms.Instructions(), open: s.Open, time: s.Time,
+		account: account, symbol: sym, onDisconnect: s.OnDisconnect, unsent: s.Unsent}
+	m.ref = s.Ref
 	for i := range s.Executions {
 		x := &s.Executions[i]
-		o.with().execute(x.Shares, x.Price, x.Time)
+		m.execute(x.Shares, x.Price, x.Time)
 	}
 	if l := s.Lineage; l != nil {
-		*o.amended() = orderAmends{reduced: l.Reduced, before: l.Executed, replaces: l.Replaces}
+		*m.amended() = orderAmends{reduced: l.Reduced, before: l.Executed, replaces: l.Replaces}
 		if l.Reduced > 0 {
-			o.more.changed = max(o.more.changed, l.ReducedAt)
+			m.changed = max(m.changed, l.ReducedAt)
 		}
 	}
 	if s.NewRef != "" { // an amend may have used a ref without changing anything else
-		o.amended().newRef = s.NewRef
+		m.amended().newRef = s.NewRef
 	}
-	return o
+	return o, m
 }
 
 // orders are the open orders of an account, by id. The zero value has none.
@@ -132,22 +112,22 @@ func restored(s *exchange.OrderState, sym symbolNumber) order {
 // Invariants: no chunk is empty or longer than ordersChunk; ids rise within a chunk and from
 // chunk to chunk.
 type orders struct {
-	chunks [][]order
-	spare  *spareOrders // pool that chunks come from and return to; nil without a pool
+	chunks [][]place
+	all    *openOrders
 }
 
 // spareOrders is a pool of chunks, from accounts that have no open order any more for accounts that get their first.
 // Most accounts have at most one open order at a time, so this saves allocations. The chunks are small, because
 // orders.remove has already shrunk them.
-type spareOrders [][][]order
+type spareOrders [][][]place
 
 // spareOrdersMax is the maximum number of entries in the pool.
 const spareOrdersMax = 1024
 
 // take returns one empty chunk in a list, from the pool or newly allocated.
-func (s *spareOrders) take() [][]order {
-	if s == nil || len(*s) == 0 {
-		return make([][]order, 1)
+func (s *spareOrders) take() [][]place {
+	if len(*s) == 0 {
+		return make([][]place, 1)
 	}
 	last := len(*s) - 1
 	chunks := (*s)[last]
@@ -156,8 +136,8 @@ func (s *spareOrders) take() [][]order {
 }
 
 // put returns chunks to the pool, unless it is full.
-func (s *spareOrders) put(chunks [][]order) {
-	if s != nil && len(*s) < spareOrdersMax {
+func (s *spareOrders) put(chunks [][]place) {
+	if len(*s) < spareOrdersMax {
 		*s = append(*s, chunks)
 	}
 }
@@ -168,14 +148,29 @@ func (l *orders) search(id exchange.OrderID) (c, i int, found bool) {
 	if last < 0 {
 		return 0, 0, false
 	}
-	if l.chunks[last][0].id <= id {
+	if l.all.at(l.chunks[last][0]).id <= id {
 		c = last
 	} else {
-		c = max(0, sort.Search(last, func(c int) bool { return l.chunks[c][0].id > id })-1)
+		c = max(0, sort.Search(last, func(c int) bool { return l.all.at(l.chunks[c][0]).id > id })-1)
 	}
+	// A binary search by hand: sort.Search calls a function for each step. The newest and the oldest order are the
+	// usual cases.
 	chunk := l.chunks[c]
-	i = sort.Search(len(chunk), func(i int) bool { return chunk[i].id >= id })
-	return c, i, i < len(chunk) && chunk[i].id == id
+	end := len(chunk)
+	switch {
+	case l.all.at(chunk[end-1]).id < id:
+		return c, end, false
+	case l.all.at(chunk[0]).id == id:
+		return c, 0, true
+	}
+	for i < end {
+		if mid := (i + end) / 2; l.all.at(chunk[mid]).id < id {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return c, i, l.all.at(chunk[i]).id == id
 }
 
 // len returns the number of orders.
@@ -186,22 +181,22 @@ func (l *orders) len() (n int) {
 	return n
 }
 
-// find returns an order, nil if it is not there. The pointer is valid until an order is added or removed.
+// find returns an order, nil if it is not there. The pointer is valid until the order is removed.
 func (l *orders) find(id exchange.OrderID) *order {
 	if c, i, found := l.search(id); found {
-		return &l.chunks[c][i]
+		return l.all.at(l.chunks[c][i])
 	}
 	return nil
 }
 
-// insert adds an order. It returns false if there already is one of that id.
-func (l *orders) insert(o order) bool {
-	c, i, found := l.search(o.id)
+// insert adds the order with an id, which is at a place. It returns false if there already is one of that id.
+func (l *orders) insert(id exchange.OrderID, p place) bool {
+	c, i, found := l.search(id)
 	if found {
 		return false
 	}
 	if len(l.chunks) == 0 {
-		l.chunks = l.spare.take()
+		l.chunks = l.all.spare.take()
 	}
 	if chunk := l.chunks[c]; len(chunk) == ordersChunk {
 		// Ids mostly rise. If the new order is the last, it goes to a new chunk, and the old one stays full.
@@ -215,30 +210,39 @@ func (l *orders) insert(o order) bool {
 			c, i = c+1, i-at
 		}
 	}
-	l.chunks[c] = slices.Insert(withRoom(l.chunks[c], ordersChunk), i, o)
+	chunk := withRoom(l.chunks[c], ordersChunk)
+	if i == len(chunk) { // the usual case
+		l.chunks[c] = append(chunk, p)
+		return true
+	}
+	l.chunks[c] = slices.Insert(chunk, i, p)
 	return true
 }
 
-// remove removes an order. It returns false if the order is not there.
-func (l *orders) remove(id exchange.OrderID) bool {
-	c, i, found := l.search(id)
-	if !found {
-		return false
-	}
+// remove removes the order with an id, which is there, and returns its place.
+func (l *orders) remove(id exchange.OrderID) place {
+	c, i, _ := l.search(id)
+	p := l.chunks[c][i]
 	if len(l.chunks) == 1 && len(l.chunks[0]) == 1 {
-		l.chunks[0] = slices.Delete(l.chunks[0], 0, 1)
-		l.spare.put(l.chunks)
+		l.chunks[0] = l.chunks[0][:0]
+		l.all.spare.put(l.chunks)
 		l.chunks = nil
-		return true
+		return p
 	}
 	if l.chunks[c] = remove(l.chunks[c], i); len(l.chunks[c]) == 0 {
 		l.chunks = remove(l.chunks, c)
-		return true
+		return p
 	}
 	if !l.join(c) {
 		l.join(c - 1)
 	}
-	return true
+	return p
+}
+
+// moved notes that the order with an id, which is there, is at another place now.
+func (l *orders) moved(id exchange.OrderID, p place) {
+	c, i, _ := l.search(id)
+	l.chunks[c][i] = p
 }
 
 // join merges chunk c with the next one if both exist and are small. It reports whether it did.
@@ -259,7 +263,7 @@ func (l *orders) after(id exchange.OrderID, f func(*order) bool) {
 	}
 	for ; c < len(l.chunks); c, i = c+1, 0 {
 		for ; i < len(l.chunks[c]); i++ {
-			if !f(&l.chunks[c][i]) {
+			if !f(l.all.at(l.chunks[c][i])) {
 				return
 			}
 		}

@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -79,15 +78,15 @@ type step struct {
 }
 
 // newResting returns the resting orders among the open orders of a symbol.
-func newResting(open []*order) *resting {
-	slices.SortFunc(open, func(a, b *order) int { return cmp.Compare(a.id, b.id) })
+func newResting(all *openOrders, open *queue) *resting {
 	b := &resting{bids: ladder{up: 1}, asks: ladder{up: -1}}
-	for i, o := range open {
-		if i == len(open)-1 && b.crosses(o) {
-			break // the newest order, of which further parts are still to come
+	open.each(all, func(o *order) bool {
+		if o.newer == 0 && b.crosses(o) {
+			return false // the newest order, of which further parts are still to come
 		}
 		b.add(o)
-	}
+		return true
+	})
 	return b
 }
 
@@ -101,25 +100,25 @@ func (b *resting) side(side exchange.Side) (own, opposite *ladder) {
 
 // crosses reports whether an order could execute against a resting one.
 func (b *resting) crosses(o *order) bool {
-	_, opposite := b.side(o.Side)
+	_, opposite := b.side(o.side())
 	n := len(opposite.steps)
-	return n > 0 && opposite.steps[n-1].key >= opposite.up*int64(o.Limit)
+	return n > 0 && opposite.steps[n-1].key >= opposite.up*int64(o.limit)
 }
 
 // add adds an order, as the last one at its price.
 func (b *resting) add(o *order) {
-	l, _ := b.side(o.Side)
-	i, found := l.find(o.Limit)
+	l, _ := b.side(o.side())
+	i, found := l.find(o.limit)
 	if !found {
-		l.steps = slices.Insert(l.steps, i, step{key: l.up * int64(o.Limit)})
+		l.steps = slices.Insert(l.steps, i, step{key: l.up * int64(o.limit)})
 	}
-	l.steps[i].orders = append(l.steps[i].orders, RestingOrder{ID: o.id, Price: o.Limit, Shares: o.open})
+	l.steps[i].orders = append(l.steps[i].orders, RestingOrder{ID: o.id, Price: o.limit, Shares: o.open})
 }
 
 // set updates the open shares of a resting order, and removes it if none are left. ok is false if it does not rest.
 func (b *resting) set(o *order) (ok bool) {
-	l, _ := b.side(o.Side)
-	i, found := l.find(o.Limit)
+	l, _ := b.side(o.side())
+	i, found := l.find(o.limit)
 	if !found {
 		return false
 	}

@@ -123,7 +123,7 @@ func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID)
 		}
 		left--
 		if last = o.id; s == "" || o.symbol == wanted {
-			view.Orders = append(view.Orders, o.detail(v.markets[o.symbol].name))
+			view.Orders = append(view.Orders, v.detail(o))
 		}
 		return true
 	})

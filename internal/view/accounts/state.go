@@ -47,23 +47,26 @@ type View struct {
 
 	// mu guards the fields below. Only Run writes to them, except for watches and listeners, so Run may read the
 	// others without it.
-	mu          sync.RWMutex
-	scratch     exchange.Event  // memory for event
-	event       *exchange.Event // record that is being applied
-	at          uint64          // seq of that record
-	incoming    orderMore       // rarely used fields of the order that the record accepts
-	touched     []*watch        // watched accounts that the record has changed so far
-	resting     []*resting      // books with listeners that the record has changed so far
-	accounts    map[exchange.AccountID]*account
-	list        []*account // by account.number
-	symbols     map[exchange.Symbol]symbolNumber
-	markets     []symbol // by symbolNumber
-	fills       fills
-	spareOrders spareOrders
-	watches     map[exchange.AccountID]*watch
-	unopened    int // watches of accounts that are not open yet
-	kept        kept
-	swept       time.Time // time of the last sweep; used only by Run
+	mu       sync.RWMutex
+	scratch  exchange.Event   // memory for event
+	event    *exchange.Event  // record that is being applied
+	at       uint64           // seq of that record
+	incoming orderMore        // rarely used fields of the order that the record accepts
+	posting  exchange.Posting // memory for the record's postings
+	makers   []*account       // owners of the resting orders in the record's fills
+	found    found
+	touched  []*watch   // watched accounts that the record has changed so far
+	resting  []*resting // books with listeners that the record has changed so far
+	accounts map[exchange.AccountID]*account
+	list     []*account // by account.number
+	symbols  map[exchange.Symbol]symbolNumber
+	markets  []symbol // by symbolNumber
+	fills    fills
+	open     openOrders
+	watches  map[exchange.AccountID]*watch
+	unopened int // watches of accounts that are not open yet
+	kept     kept
+	swept    time.Time // time of the last sweep; used only by Run
 }
 
 // Seq returns the seq of the last applied record.
@@ -90,11 +93,11 @@ var errEnded = errors.New("accounts: the view has ended")
 
 // find returns an account and a symbol. The error names the one that does not exist.
 func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolNumber, error) {
-	a := v.accounts[id]
+	a := v.findAccount(id)
 	if a == nil {
 		return nil, 0, fmt.Errorf("account %s was never opened", id)
 	}
-	sym, made := v.symbols[s]
+	sym, made := v.findSymbol(s)
 	if !made {
 		return nil, 0, fmt.Errorf("symbol %s was never made", s)
 	}
@@ -104,7 +107,7 @@ func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolN
 // add makes an account. The id must be new.
 func (v *View) add(id exchange.AccountID) *account {
 	a := &account{id: exchange.AccountID(strings.Clone(string(id))), number: uint32(len(v.list)),
-		orders: orders{spare: &v.spareOrders}}
+		orders: orders{all: &v.open}}
 	if a.watch = v.watches[a.id]; a.watch != nil {
 		v.unopened--
 	}
@@ -121,35 +124,47 @@ func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
 	return &v.markets[len(v.markets)-1]
 }
 
-// insert adds an open order of an account. It returns false if the account already has one with that id.
-func (v *View) insert(a *account, o order) bool {
-	open := &v.markets[o.symbol].open
-	o.place = uint32(open.len())
-	if !a.orders.insert(o) {
+// insert adds an open order of an account; m has its rarely used fields. It returns false if the account already has
+// one with that id.
+func (v *View) insert(a *account, o *order, m *orderMore) bool {
+	p, at := v.open.add()
+	*at = *o
+	if !a.orders.insert(o.id, p) {
+		v.open.remove(p)
 		return false
 	}
-	open.add(openOrder{o.id, a.number})
+	v.markets[o.symbol].open.add(&v.open, p)
+	if *m != (orderMore{}) {
+		*v.open.with(at) = *m
+	}
 	return true
 }
 
-// remove removes an order that is no longer open. Pointers to orders of its account are invalid afterwards.
+// remove removes an order that is no longer open.
 func (v *View) remove(a *account, o *order) {
-	if moved := v.markets[o.symbol].open.remove(o.place); moved != nil {
-		v.list[moved.account].orders.find(moved.id).place = o.place
-	}
-	a.orders.remove(o.id)
+	v.markets[o.symbol].open.remove(&v.open, o)
+	v.open.drop(a.orders.remove(o.id))
 }
 
-// openOf returns the open orders of a symbol. The pointers are valid until an order is added or removed.
-func (v *View) openOf(n symbolNumber) []*order {
-	open := &v.markets[n].open
-	all := make([]*order, 0, open.len())
-	for _, chunk := range open.chunks {
-		for _, o := range chunk {
-			all = append(all, v.list[o.account].orders.find(o.id))
+// detail returns the current state of an open order. Its caller holds mu.
+func (v *View) detail(o *order) exchange.OrderDetail {
+	return o.detail(v.markets[o.symbol].name, v.open.moreOf(o))
+}
+
+// pack moves some orders to other places if most places are free, so that memory for many orders is not kept for few.
+// Pointers to orders are invalid afterwards.
+func (v *View) pack() {
+	for range packedAtOnce {
+		from := v.open.sparse()
+		if from == 0 {
+			return
 		}
+		to, o := v.open.add()
+		*o = *v.open.at(from)
+		v.list[o.account].orders.moved(o.id, to)
+		v.markets[o.symbol].open.moved(&v.open, o, to)
+		v.open.slab.remove(from)
 	}
-	return all
 }
 
 // showFill returns the fill with number n as its account sees it. Its caller holds mu.

@@ -20,8 +20,9 @@
 // (ListenOrders).
 //
 // The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and
-// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go and account.go
-// have the state; resting.go, watch.go, audience.go, openorders.go, fills.go and orders.go have its parts.
+// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go, found.go and
+// account.go have the state; resting.go, watch.go, audience.go, fills.go, ages.go, openorders.go, orders.go and slab.go
+// have its parts.
 package accounts
 
 import (
@@ -76,7 +77,8 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		if s.Open <= 0 || !v.insert(a, restored(s, sym)) {
+		o, more := restored(s, a.number, sym)
+		if s.Open <= 0 || !v.insert(a, &o, &more) {
 			return fmt.Errorf("accounts: order %d is duplicated, or has %s open", s.ID, s.Open)
 		}
 	}
@@ -160,6 +162,7 @@ func (v *View) applyRecord(seq uint64, e *exchange.KeptEvent) error {
 		return err
 	}
 	v.finish()
+	v.pack()
 	v.seq.Store(seq)
 	return nil
 }
