@@ -96,11 +96,11 @@ type positionKey struct{ symbol, account int32 }
 
 func newBatch() *batch {
 	return &batch{
-		placementLog: newCopy(placementLog), orderLog: newCopy(orderLog), partLog: newCopy(partLog),
-		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable),
+		placementLog: newCopy(placementLog), orderLog: newFastCopy(orderLog, putOrder), partLog: newCopy(partLog),
+		cancelLog: newFastCopy(cancelLog, putCancel), haltLog: newCopy(haltLog), refs: newCopy(refTable),
 		amendLog: newCopy(amendLog), holdLog: newCopy(holdLog), causeLog: newCopy(causeLog),
 		accountLog: newCopy(accountLog), symbolLog: newCopy(symbolLog), switchLog: newCopy(switchLog),
-		executionLog: newCopy(executionLog), placedLog: newCopy(placedLog),
+		executionLog: newFastCopy(executionLog, putExecution), placedLog: newCopy(placedLog),
 
 		accountRules: make(map[exchange.AccountID]exchange.AccountRules),
 		symbolRules:  make(map[exchange.Symbol]exchange.SymbolRules),

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,4 +83,42 @@ func TestABatchFindsOrdersByAnyID(t *testing.T) {
 		}
 		index.reset()
 	}
+}
+
+// TestFastRowsAreThoseOfTheColumns compares the rows of the functions in batch_rows.go with those of the columns.
+func TestFastRowsAreThoseOfTheColumns(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	number := func() int64 { return [...]int64{0, 1, -1, r.Int64N(1e12), -r.Int64N(1e12), r.Int64()}[r.IntN(6)] }
+	name := func() string { return strings.Repeat("Xy", r.IntN(20)) }
+	flag := func() bool { return r.IntN(2) == 0 }
+	terms := func() exchange.Terms {
+		return exchange.Terms{Side: exchange.Side(1 + r.IntN(2)), TIF: exchange.TimeInForce(r.IntN(3)), Post: flag(),
+			Type: exchange.OrderType(r.IntN(2)), STP: exchange.SelfTrade(r.IntN(4)), Limit: exchange.Price(number())}
+	}
+	for range 2000 {
+		row := record{seq: uint64(number()), n: int32(number()), called: exchange.Ref(name()),
+			why: exchange.WhyCanceled(r.IntN(6)), Event: exchange.Event{Order: exchange.OrderID(number()),
+				Account: exchange.AccountID(name()), Symbol: exchange.Symbol(name()), Terms: terms(), Time: number(),
+				Shares: exchange.Shares(number()), Unsent: exchange.Unsent(r.IntN(4)), OnDisconnect: flag()}}
+		requireFast(t, orderLog, putOrder, &row)
+		requireFast(t, cancelLog, putCancel, &row)
+		requireFast(t, executionLog, putExecution, &execution{order: row.Order, resting: exchange.OrderID(number()),
+			n: int(int32(number())), symbol: row.Symbol, buys: flag(),
+			numbers:   numbers{uint64(number()), uint64(number()), uint64(number())},
+			Execution: exchange.Execution{Shares: row.Shares, Price: row.Limit, Time: number()}})
+		requireFast(t, restingTable, putResting, &restingRow{amended: flag(), renamed: flag(),
+			Changes: exchange.Changes{Reduced: exchange.Shares(number()), ReducedAt: number()},
+			OrderState: exchange.OrderState{ID: row.Order, Account: row.Account, Symbol: row.Symbol, Terms: row.Terms,
+				Shares: row.Shares, Open: exchange.Shares(number()), OnDisconnect: row.OnDisconnect}})
+	}
+}
+
+func requireFast[R any](t *testing.T, of *table[R], put func(b []byte, r *R) []byte, row *R) {
+	t.Helper()
+	slow, fast := newCopy(of), newFastCopy(of, put)
+	slow.add(row)
+	fast.add(row)
+	require.Equal(t, slow.b, fast.b, "%s of %+v", of.name, *row)
 }

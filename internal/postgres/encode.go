@@ -35,7 +35,7 @@ func appendBigint(b []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), uint64(v))
 }
 
-func appendText[T ~string](b []byte, v T) []byte {
+func appendText(b []byte, v string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
 }
 

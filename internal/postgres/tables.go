@@ -131,6 +131,15 @@ type restingRow struct {
 	exchange.Changes // number of shares by which amends reduced the order, and the time of the last one
 }
 
+// instructions returns what the column of that name has.
+func (o *restingRow) instructions() int16 {
+	v := packInstructions(&o.Terms, 0, o.OnDisconnect, o.amended)
+	if o.renamed {
+		v |= renamedBit
+	}
+	return v
+}
+
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 	bigint("id", func(o *restingRow) *exchange.OrderID { return &o.ID }),
 	text("account", func(o *restingRow) *exchange.AccountID { return &o.Account }),
@@ -139,13 +148,7 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 	bigint("limit_price", func(o *restingRow) *exchange.Price { return &o.Limit }),
 	bigint("open", func(o *restingRow) *exchange.Shares { return &o.Open }),
 	smallintOf("instructions",
-		func(o *restingRow) int16 {
-			v := packInstructions(&o.Terms, 0, o.OnDisconnect, o.amended)
-			if o.renamed {
-				v |= renamedBit
-			}
-			return v
-		},
+		(*restingRow).instructions,
 		func(o *restingRow, v int16) {
 			_, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms)
 			o.renamed = v&renamedBit != 0

@@ -283,7 +283,7 @@ func (w *writer) resting(b *batch) {
 			w.expect(ids.n, w.run(shrinkOrders, ids.bytes(), shares.bytes()), "resting_orders")
 		}
 	}
-	rows := newCopy(restingTable)
+	rows := newFastCopy(restingTable, putResting)
 	for i := range b.orders {
 		if o := &b.orders[i]; o.Open > 0 {
 			rows.add(o)
