@@ -20,7 +20,6 @@ import (
 	"outcry/internal/lab/measure"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // student starts a server of the protocol without refs, which stops at the end of the test.
@@ -94,7 +93,7 @@ func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
 
 // TestABenchOfOutcryWithoutRefs: bench uses refs with Outcry, unless a flag forbids it.
 func TestABenchOfOutcryWithoutRefs(t *testing.T) {
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t))
 	stdout, stderr, status := lab("", "bench", "run", "--addr="+p.Addr, "--orders=200")
 	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Contains(t, stdout, "asked        200 orders: 0 lost, 0 doubled")
@@ -136,7 +135,7 @@ func TestAProfileSaysTheHabits(t *testing.T) {
 func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
-	own := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Addr
+	own := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t)).Addr
 	all := scenario.All()
 	published := slices.Clone(all)
 	t.Cleanup(func() { copy(all, published) })

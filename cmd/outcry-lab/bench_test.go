@@ -16,7 +16,6 @@ import (
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/lab/measure"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // doomed forwards connections to an exchange. After a given number of replies it closes its port and kills the
@@ -88,7 +87,7 @@ func (d *doomed) serve(conn net.Conn, to string) {
 func TestABenchGoesOnOverACrash(t *testing.T) {
 	t.Parallel()
 	const orders = 2000
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database)
 	d := startDoomed(t, p, orders/2)
 	addr := d.Addr().String()

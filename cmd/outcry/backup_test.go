@@ -118,7 +118,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	data, database, dir := t.TempDir(), exchangetest.NewTables(t), t.TempDir()
 	file := filepath.Join(dir, "one.backup")
 	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // large: keeps all records
 	openMarket(t, p)
@@ -185,7 +185,7 @@ func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 // together with the later records of the journal.
 func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	t.Parallel()
-	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	data, database, dir := t.TempDir(), exchangetest.NewTables(t), t.TempDir()
 	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0")
 	openMarket(t, p)
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
@@ -293,7 +293,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		os.WriteFile(damaged, append(content[:len(content)/2:len(content)/2], content[len(content)/2+1:]...), 0o600))
 	cats := pgtest.NewDatabase(t)
 	execute(t, cats, "CREATE TABLE cats (id int)")
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t))
 	another := p.Cmd.Args[4][len("--database-url="):]
 	dir := t.TempDir()
 	before := contents(t, dir)

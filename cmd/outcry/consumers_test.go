@@ -141,7 +141,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")
 	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	b := &both{t, c, remote.NewClient(p.Http, time.Minute, nil), model.New()}

@@ -15,13 +15,13 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/doctor"
-	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/exchangetest"
 )
 
 // TestDoctorSaysWhatToChange checks a database without fsync, as text and as JSON.
 func TestDoctorSaysWhatToChange(t *testing.T) {
 	t.Parallel()
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	stdout, stderr, status := outcry("", "doctor", "--data="+data, "--database-url="+database)
 	require.Equal(t, cli.ExitError, status, "fsync is off")
 	require.Empty(t, stderr)

@@ -11,13 +11,12 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestATradersDay trades from the shell with every instruction that an order can have, and then inspects the
 // accounts.
 func TestATradersDay(t *testing.T) {
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t), "--http=127.0.0.1:0")
 	t.Setenv("OUTCRY_ADDR", p.Addr)
 	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)
 	steps(t, []step{
@@ -60,7 +59,7 @@ func TestATradersDay(t *testing.T) {
 
 // TestAnOperatorsRules sets rules from the shell, and places orders that break them.
 func TestAnOperatorsRules(t *testing.T) {
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t), "--http=127.0.0.1:0")
 	t.Setenv("OUTCRY_ADDR", p.Addr)
 	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)
 	steps(t, []step{
@@ -111,7 +110,7 @@ func TestAnOperatorsRules(t *testing.T) {
 // TestOrdersAreShownBehindAnEmptyPage: orders after an empty page are listed. The exchange scans at most
 // 20,000 orders for a page.
 func TestOrdersAreShownBehindAnEmptyPage(t *testing.T) {
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t))
 	t.Setenv("OUTCRY_ADDR", p.Addr)
 	steps(t, []step{
 		{"account 1 100000", "account 1 opened\n", 0},

@@ -10,13 +10,12 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestAnOperatorsNight operates an exchange from the shell, and then prints and verifies the stopped
 // exchange's data.
 func TestAnOperatorsNight(t *testing.T) {
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database, "--http=127.0.0.1:0")
 	t.Setenv("OUTCRY_ADDR", p.Addr)
 	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)

@@ -68,7 +68,7 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	const resting = 2*exchange.FillsMax + 100
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database, "--segment=8388608")
 	openMarket(t, p)
 	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}

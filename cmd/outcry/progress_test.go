@@ -46,7 +46,7 @@ func (s *said) has(t *testing.T, texts ...string) {
 // TestLongWorkSaysWhatItDoes takes a backup, restores it, verifies the result, and checks the progress
 // messages.
 func TestLongWorkSaysWhatItDoes(t *testing.T) {
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database)
 	t.Setenv("OUTCRY_ADDR", p.Addr)
 	_, stderr, status := outcry("", "account", "1", "5")

@@ -16,7 +16,6 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestEveryAttributeOfAnOrderHasAFlag, except the attributes that are arguments.
@@ -105,7 +104,7 @@ func (r *relay) serve(conn net.Conn) {
 
 // TestAScriptRepeatsALineUntilItHasAnAnswer: replies are lost, but no command is executed twice.
 func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
-	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	p := exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t))
 	r := startRelay(t, p.Addr)
 	t.Setenv("OUTCRY_ADDR", r.Addr().String())
 	for _, step := range []struct {

@@ -21,7 +21,6 @@ import (
 	"outcry/internal/operate/remote"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // memberProcess is an outcryd that runs as a node of a cluster.
@@ -123,10 +122,10 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Stop() // only to build the program
+	exchangetest.Start(t, t.TempDir(), exchangetest.NewTables(t)).Stop() // only to build the program
 	var nodes []*memberProcess
 	for i := range 3 {
-		m := &memberProcess{number: i + 1, peer: freeAddress(t), data: t.TempDir(), database: pgtest.NewDatabase(t)}
+		m := &memberProcess{number: i + 1, peer: freeAddress(t), data: t.TempDir(), database: exchangetest.NewTables(t)}
 		m.T, m.Addr, m.Http = t, freeAddress(t), freeAddress(t)
 		nodes = append(nodes, m)
 	}

@@ -162,7 +162,7 @@ func requireTokens(t *testing.T, data, want string) {
 func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	t.Parallel()
 	const bytesMax, entriesMax = 8 << 20, 10_000 // the same as in internal/auth
-	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	data, database, dir := t.TempDir(), exchangetest.NewTables(t), t.TempDir()
 	exchangetest.Start(t, data, database).Stop()
 	tokens := []byte("outcry tokens 1\n")
 	r := rand.NewChaCha8([32]byte{1})
@@ -199,7 +199,7 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 // liveShortly runs an exchange for a few frames, and stops it.
 func liveShortly(t *testing.T) *life {
 	t.Helper()
-	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(1, 1))}
+	l := &life{data: t.TempDir(), database: exchangetest.NewTables(t), r: rand.New(rand.NewPCG(1, 1))}
 	p := exchangetest.Start(t, l.data, l.database)
 	openMarket(t, p)
 	trade(t, p, l.r, 2)

@@ -13,7 +13,6 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestVerifyLiveInFullLoad verifies a running exchange while two clients trade: the printed state is the one
@@ -25,7 +24,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	t.Logf("seed %d", seed)
 	segments := []string{"268435456", "65536"} // the second deletes segments all the time
 	for _, segment := range budget.Sample(seed, segments) {
-		data, database := t.TempDir(), pgtest.NewDatabase(t)
+		data, database := t.TempDir(), exchangetest.NewTables(t)
 		p := exchangetest.Start(t, data, database, "--segment="+segment)
 		openMarket(t, p)
 		answered, stop := load(t, p, seed)

@@ -17,7 +17,6 @@ import (
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 var background = context.Background()
@@ -87,7 +86,7 @@ func live(t *testing.T) *life {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(seed, 1))}
+	l := &life{data: t.TempDir(), database: exchangetest.NewTables(t), r: rand.New(rand.NewPCG(seed, 1))}
 	p := exchangetest.Start(t, l.data, l.database)
 	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	create := new(wire.Create)

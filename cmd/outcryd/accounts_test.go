@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"outcry/internal/testing/exchangetest"
 
-	"outcry/internal/testing/pgtest"
+	"github.com/stretchr/testify/require"
 )
 
 // asAccount wraps elements in a request of an account.
@@ -18,7 +18,7 @@ func asAccount(id int, elements string) string {
 // TestAnAccountReadsWhatItHasWritten: an account's queries see its own earlier commands in the same frame and on
 // another connection at once, and after a kill they see all fills.
 func TestAnAccountReadsWhatItHasWritten(t *testing.T) {
-	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t)}
+	flags := []string{"--data=" + t.TempDir(), "--database-url=" + exchangetest.NewTables(t)}
 	p := start(t, flags...)
 	c, other := dial(t, p.xml), dial(t, p.xml)
 	c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="1000"/>`+
@@ -56,7 +56,7 @@ func TestAnAccountReadsWhatItHasWritten(t *testing.T) {
 // TestOpenOrdersAreListedWithTheirInstructions: the list is correct after fills and amends, and after a restart from
 // Postgres.
 func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
-	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t)}
+	flags := []string{"--data=" + t.TempDir(), "--database-url=" + exchangetest.NewTables(t)}
 	p := start(t, flags...)
 	c := dial(t, p.xml)
 	c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="0"/>`+
@@ -94,7 +94,7 @@ var times = regexp.MustCompile(` time="\d+"`)
 // TestTradingGoesOnWithoutAView: without a view, account queries return errors, and everything else works.
 func TestTradingGoesOnWithoutAView(t *testing.T) {
 	raced(t)
-	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pgtest.NewDatabase(t))
+	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+exchangetest.NewTables(t))
 	c := dial(t, addr)
 	c.must(t, `<create><account id="1" balance="1000"/><symbol sym="S"/></create>`)
 	require.Contains(t, c.must(t, asAccount(1, `<account/>`)), `balance="1000"`)

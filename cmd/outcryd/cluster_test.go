@@ -21,7 +21,7 @@ import (
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/operate/remote"
 	"outcry/internal/testing/certtest"
-	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/processes"
 )
 
@@ -66,7 +66,7 @@ func newCluster(t *testing.T, flags ...string) (nodes []*node) {
 		list = append(list, fmt.Sprintf("%d=%s", i+1, address))
 	}
 	for i := range list {
-		n := &node{number: i + 1, database: pgtest.NewDatabase(t)}
+		n := &node{number: i + 1, database: exchangetest.NewTables(t)}
 		n.flags = append([]string{fmt.Sprintf("--node=%d", n.number), "--peers=" + strings.Join(list, ","),
 			"--data=" + t.TempDir(), "--database-url=" + n.database}, flags...)
 		nodes = append(nodes, n)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/operate/remote"
-	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/exchangetest"
 )
 
 // tied is the number of cancel-on-disconnect orders per connection in these tests.
@@ -186,7 +186,7 @@ func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 // orders of ended connections.
 func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
 	t.Parallel()
-	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)
+	disk, database := newSmallDisk(t), exchangetest.NewTables(t)
 	s := &onSmallDisk{t: t, disk: disk,
 		flags: []string{"--data=" + disk.dir, "--database-url=" + database, "--segment=65536"}}
 	s.start()

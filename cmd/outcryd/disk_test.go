@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/door/xml/wire"
-	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/exchangetest"
 )
 
 // diskVariable turns the test program into the holder of a small disk. It mounts the disk at the path in the variable,
@@ -278,7 +278,7 @@ func (s *onSmallDisk) compare() {
 // while the disk is full.
 func TestADiskThatFillsUpForReal(t *testing.T) {
 	t.Parallel()
-	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)
+	disk, database := newSmallDisk(t), exchangetest.NewTables(t)
 	s := &onSmallDisk{t: t, disk: disk,
 		flags: []string{"--data=" + disk.dir, "--database-url=" + database, "--segment=65536"}}
 

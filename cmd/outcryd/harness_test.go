@@ -253,11 +253,11 @@ func (c *conn) must(t testing.TB, xml string) string {
 	return reply
 }
 
-// dataFlags returns flags for a new data directory and a new database.
+// dataFlags returns flags for a new data directory and a database with the tables of an exchange without records.
 func dataFlags(t testing.TB) (flags []string, database string) {
 	t.Helper()
 	skipUnlessRaced(t)
-	database = pgtest.NewDatabase(t)
+	database = exchangetest.NewTables(t)
 	return []string{"--data=" + t.TempDir(), "--database-url=" + database}, database
 }
 

@@ -66,7 +66,7 @@ func amendOften(t testing.TB, s *Store, n int) *exchange.State {
 func TestAStartReadsFewAmends(t *testing.T) {
 	t.Parallel()
 	const n = 900
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s := mustOpen(t, url)
 	state := amendOften(t, s, n)
 	_, err := s.conn.Exec(background, `ANALYZE`)

@@ -51,7 +51,7 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, 5000)
 	for len(events) < 50000 && len(missing(events)) > 0 { // rare kinds of events may take longer
@@ -102,7 +102,7 @@ const undoOperations = pgtest.UndoSchemas + `
 // upgrades and continues: the history begins at that point.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
 	h.old, h.state.Index.FillsMax = true, 0
 	written(t, s, h, 1000)
@@ -177,7 +177,7 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 // TestWhoWaitsForTablesIsToldWhetherAServerHasThem checks the argument served that OpenArchiveAt passes to
 // waiting. It is true while a server, which applies further records, is connected.
 func TestWhoWaitsForTablesIsToldWhetherAServerHasThem(t *testing.T) {
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s := mustOpen(t, url)
 	enough := errors.New("enough")
 	var looks []bool

@@ -9,7 +9,6 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestCandlesAreThoseOfTheTrades compares pages of candles of every interval, and the candles from which a
@@ -62,7 +61,7 @@ func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 // TestCandlesFollowEachOtherThoughTheClockDoesNot trades at times that go backward, within a batch and between
 // batches.
 func TestCandlesFollowEachOtherThoughTheClockDoesNot(t *testing.T) {
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h, w := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano())), newDetailTwin()
 	b, seq := newBatch(), uint64(0)
 	add := func(e exchange.Event) {

@@ -12,7 +12,6 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
-	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/trailtest"
 	"outcry/internal/view/accounts"
 )
@@ -42,7 +41,7 @@ func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	records := uint64(budget.Of(3000))
-	s, h := mustOpen(t, pgtest.NewDatabase(t)), newHistory(seed)
+	s, h := mustOpen(t, newTables(t)), newHistory(seed)
 	p := &passed{records: make(chan []byte, 1)}
 	v := accounts.NewView(accounts.Options{Records: trailtest.Follow(p, 0, nil), Log: slog.New(slog.DiscardHandler)},
 		&exchange.Snapshot{})

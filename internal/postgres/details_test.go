@@ -11,7 +11,6 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
-	"outcry/internal/testing/pgtest"
 )
 
 // entry is an order with the values that the twin expects.
@@ -175,7 +174,7 @@ func detailed(t *testing.T, records int) (h *history, s *Store, events []exchang
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h, w = mustOpen(t, url), newHistory(seed), newDetailTwin()
 	for there := false; !there; records = 20 {
 		called, renamed := false, false

@@ -20,7 +20,7 @@ func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, budget.Of(4500))
 	asNinth(t, s)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/testing/pgtest"
 )
 
 // tradedOf returns the totals of the trades in events, and all trades.
@@ -50,7 +49,7 @@ func requireMarket(t *testing.T, s *Store, events []exchange.Event) {
 func TestTheMarketFollowsWhatIsTraded(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	requireMarket(t, s, nil)
 	var events []exchange.Event
@@ -65,7 +64,7 @@ func TestTheMarketFollowsWhatIsTraded(t *testing.T) {
 func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	h.plain = true
 	events := written(t, s, h, 1000)
@@ -87,7 +86,7 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 // TestTurnoverHasNoBound trades the largest orders until the sum exceeds a Cash, within one batch and over
 // several.
 func TestTurnoverHasNoBound(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	const most = math.MaxInt64 / 10
 	var events []exchange.Event
 	b := newBatch()

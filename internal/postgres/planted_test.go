@@ -14,7 +14,6 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
-	"outcry/internal/testing/pgtest"
 )
 
 // verified checks the tables as `outcry verify` does, and compares them with the events.
@@ -63,7 +62,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	var events []exchange.Event
 	complete := `SELECT EXISTS (SELECT FROM outcry.hold_log)

@@ -34,6 +34,20 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
+// newTables returns the URL of a database with the tables of an exchange without records, for this test alone.
+func newTables(t testing.TB) string {
+	t.Helper()
+	return pgtest.NewCopy(t, "tables", func(url string) error {
+		s, err := Open(background, url, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, err = s.conn.Exec(background, `UPDATE people.exchange_state SET epoch = 0`) // the test's server has epoch 1
+		return err
+	})
+}
+
 func mustOpen(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(background, url, slog.New(slog.DiscardHandler))
@@ -222,7 +236,7 @@ func plain(e exchange.Event) exchange.Event {
 func TestTablesFollowTheState(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	h, b := newHistory(seed), newBatch()
 	b.reset(0)
 	for range 40 {
@@ -280,7 +294,7 @@ func compareStates(t *testing.T, want, got *exchange.State) {
 }
 
 func TestWritingABatchTwiceChangesNothing(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	h, b := newHistory(1), newBatch()
 	b.reset(0)
 	for range 100 {
@@ -301,7 +315,7 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 
 func TestAnOldServerCanWriteNoMore(t *testing.T) {
 	t.Parallel() // the test waits for the lock
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	old := mustOpen(t, url)
 	_, err := Open(background, url, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrTaken)
@@ -327,7 +341,7 @@ func TestAnOldServerCanWriteNoMore(t *testing.T) {
 // TestAStartReadsNoHistory checks that after tens of thousands of closed orders, a load reads the logs only by
 // their indexes.
 func TestAStartReadsNoHistory(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	h, b := newHistory(2), newBatch()
 	b.reset(0)
 	for range 20_000 {
@@ -354,7 +368,7 @@ func TestAStartReadsNoHistory(t *testing.T) {
 }
 
 func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	past, err := OpenHistory(background, s.conn.Config().ConnString(), "")
 	require.NoError(t, err)
 	defer past.Close()
@@ -379,7 +393,7 @@ func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 func TestHistoryAnswersLikeMemory(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s := mustOpen(t, url)
 	h, b := newHistory(3), newBatch()
 	b.reset(0)
@@ -428,7 +442,7 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 // TestDecimalsGoToPostgresAndBack writes random numbers, which Postgres must show in their shortest form, and
 // reads them back.
 func TestDecimalsGoToPostgresAndBack(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	rapid.Check(t, func(rt *rapid.T) {
 		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
 		if rapid.Bool().Draw(rt, "round") {

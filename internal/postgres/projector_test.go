@@ -13,13 +13,12 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/journal/trail"
-	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/trailtest"
 )
 
 // TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks the projector's connection.
 func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s := mustOpen(t, url)
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
@@ -61,7 +60,7 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 // TestSegmentsGoThatAnotherReaderHeld lets a reader continue only after the last record was projected. No
 // later record then triggers the deletion of segments.
 func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	defer j.Close()
@@ -96,7 +95,7 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 // TestRecordsGatherWhileNobodyWaits sets no limit to gathering. The first record on an idle exchange is
 // written at once; later ones gather until a call waits for them.
 func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
@@ -150,7 +149,7 @@ func TestHowLongRecordsGather(t *testing.T) {
 // receives the number of records per step.
 func TestAFullBatchGathersNoLonger(t *testing.T) {
 	const size = 20
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
@@ -203,7 +202,7 @@ func TestAFullBatchGathersNoLonger(t *testing.T) {
 // TestTheNextBatchIsMadeWhileOneIsWritten also checks that the next batch is as large as allowed.
 func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
 	const records, size = 500, 100
-	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), records)
+	p := mustProjector(t, mustOpen(t, newTables(t)), records)
 	p.size = size
 	ctx, cancel := context.WithCancel(background)
 	ahead := -1
@@ -230,7 +229,7 @@ func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, j.Wait(background, size+2))
-	p := mustProjectorOf(t, mustOpen(t, pgtest.NewDatabase(t)), j)
+	p := mustProjectorOf(t, mustOpen(t, newTables(t)), j)
 	p.size = size
 	require.ErrorContains(t, p.Run(background), "journal record 101: ")
 	require.EqualValues(t, size, p.Applied())

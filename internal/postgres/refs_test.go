@@ -26,7 +26,7 @@ func mustOpenHistory(t *testing.T, url string) *History {
 func TestHistoryKnowsEveryRef(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	want, keys := map[exchange.RefKey]exchange.RefUse{}, []exchange.RefKey{{Account: "1", Ref: "none"},
 		{Account: "77", Ref: "ref-5"}}
@@ -71,7 +71,7 @@ func TestHistoryKnowsEveryRef(t *testing.T) {
 }
 
 func TestRefsThatCannotBeReadAreAnError(t *testing.T) {
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(1)
 	events := written(t, s, h, 200)
 	past := mustOpenHistory(t, url)
@@ -93,7 +93,7 @@ func TestRefsThatCannotBeReadAreAnError(t *testing.T) {
 
 // TestAnAccountUsesARefOnce checks that the table itself refuses a second use.
 func TestAnAccountUsesARefOnce(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	b := newBatch()
 	b.reset(0)
 	for seq := uint64(1); seq <= 2; seq++ {

@@ -153,7 +153,7 @@ func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database := pgtest.NewDatabase(t)
+			database := newTables(t)
 			s := mustOpen(t, database)
 			onOrders(t, database, c.do)
 			p := newProjection(t, s, 1000, c.timeMax)
@@ -171,7 +171,7 @@ func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 // TestARecordThatTakesLongGetsMoreTime makes every batch exceed the time limit.
 func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
 	t.Parallel()
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	onOrders(t, database, `IF (SELECT min(id) FROM fresh) = 1 THEN PERFORM pg_sleep(1); END IF;`)
 	p := newProjection(t, s, 60, 200*time.Millisecond)
@@ -220,7 +220,7 @@ func TestWhatAnErrorMakesOfTheNextTry(t *testing.T) {
 // TestALimitOfTheDatabaseDoesNotStopTheTables sets a statement_timeout on the role or the database that a
 // batch exceeds.
 func TestALimitOfTheDatabaseDoesNotStopTheTables(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	onOrders(t, database, `PERFORM pg_sleep(0.5);`) // over an earlier session, to which the limit does not apply
 	limitDatabase(t, mustConnect(t, database, "admin"), map[string]string{"statement_timeout": "250ms"})
@@ -291,7 +291,7 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database := pgtest.NewDatabase(t)
+			database := newTables(t)
 			s := mustOpen(t, database)
 			p := newProjection(t, s, 100, time.Minute)
 			p.caughtUp(database)
@@ -329,7 +329,7 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 // TestASegmentThatCannotBeDeletedEndsNothing replaces a segment by a directory, so that its deletion fails.
 // The projector must continue.
 func TestASegmentThatCannotBeDeletedEndsNothing(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	p := newProjection(t, s, 13, time.Minute)
 	slow, err := p.options.Journal.NewReader(1)

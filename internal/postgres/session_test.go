@@ -149,7 +149,7 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 // TestASessionThatIsNoServerIsNotCalledOne holds the exchange's lock in a psql session.
 func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	t.Parallel() // the test waits for the lock
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	s.Close()
 	psql := mustConnect(t, database, "psql")
@@ -175,7 +175,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 
 // TestTheJournalIsNotedOverANewConnection ends the session of a server during its start.
 func TestTheJournalIsNotedOverANewConnection(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	mustExec(t, mustConnect(t, database, "admin"), fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, s.conn.PgConn().PID()))
 	require.Eventually(t, func() bool { return s.SetJournal(background, [16]byte{1}, "journal") == nil }, time.Minute,

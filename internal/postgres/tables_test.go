@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestTheDescriptionIsWhatTheMigrationsMake compares each table's description with the table in a real
@@ -18,7 +17,7 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 		Columns, Types []string
 		Nulls          []bool
 	}
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	rows, err := s.conn.Query(background, `
 		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum),
 		       array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
@@ -54,7 +53,7 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 
 // TestNullStandsForZero writes rows with and without values in the columns that may be NULL.
 func TestNullStandsForZero(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	rows := newCopy(cancelLog)
 	alone, one := record{seq: 7, n: 0}, record{seq: 8, n: 3}
 	alone.Order, one.Order, one.Shares = 1, 2, 5

@@ -23,7 +23,7 @@ func newestTime(events []exchange.Event) (newest int64) {
 // with its time.
 func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 	t.Parallel()
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, b := mustOpen(t, url), newBatch()
 	keeps := func(want int64) {
 		t.Helper()
@@ -59,7 +59,7 @@ func TestAnUpgradeFindsTheNewestTime(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, 1500)
 	asNinth(t, s)

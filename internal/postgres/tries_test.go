@@ -16,7 +16,6 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/journal/trail"
-	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/trailtest"
 )
 
@@ -93,7 +92,7 @@ func TestWhatIsSaidOfPostgres(t *testing.T) {
 func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
 	for code, paused := range map[string]bool{"P0001": true, "57014": false} {
 		t.Run(code, func(t *testing.T) {
-			database := pgtest.NewDatabase(t)
+			database := newTables(t)
 			s := mustOpen(t, database)
 			mustExec(t, mustConnect(t, database, "admin"), `CREATE SEQUENCE tries`)
 			onOrders(t, database, `IF nextval('tries') <= 3 THEN RAISE 'no' USING ERRCODE = '`+code+`'; END IF;`)
@@ -210,7 +209,7 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 // TestWhereTheTablesStandAfterALostConnectionDecides checks that, depending on applied_seq after a reconnect,
 // the batch is committed, must be written again, or does not fit the tables.
 func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	s := mustOpen(t, database)
 	for applied, want := range map[int]struct {
 		done bool
@@ -235,7 +234,7 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 
 // TestADatabaseThatIsTakenIsNotTriedAgain also checks that such a database is not reported as down.
 func TestADatabaseThatIsTakenIsNotTriedAgain(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := newTables(t)
 	p := mustProjector(t, mustOpen(t, database), 10)
 	retries := 0
 	p.options.OnRetry = func() { retries++ }

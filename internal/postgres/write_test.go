@@ -9,13 +9,12 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
-	"outcry/internal/testing/pgtest"
 )
 
 // TestABatchReadsNoWholeTable writes to tables without statistics, and to tables with statistics that say they
 // are small.
 func TestABatchReadsNoWholeTable(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	h := newHistory(6)
 	written(t, s, h, 1000)
 	scans := func() (n int64) {
@@ -71,7 +70,7 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 		`INSERT INTO outcry.cancel_log VALUES (2, 0, 0)`:                       cancel,
 	} {
 		t.Run(damage, func(t *testing.T) {
-			s, b := mustOpen(t, pgtest.NewDatabase(t)), newBatch()
+			s, b := mustOpen(t, newTables(t)), newBatch()
 			b.reset(0)
 			for i := range opening {
 				require.NoError(t, addKept(b, uint64(i+1), &opening[i]))
@@ -117,7 +116,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 			Time: 9*exchange.Second + 5, Symbol: "B"},
 		{Kind: exchange.SymbolResumed, Time: 10 * exchange.Second, Symbol: "A"},
 	}
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, b := mustOpen(t, url), newBatch()
 	b.reset(0)
 	for i := range events {
@@ -225,7 +224,7 @@ func mustWriteAgain(t *testing.T, s *Store, b *batch) {
 // TestABatchThatFailedLateIsWrittenAgain makes each batch fail after most of its statements, and then writes
 // it again unchanged.
 func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
-	s := mustOpen(t, pgtest.NewDatabase(t))
+	s := mustOpen(t, newTables(t))
 	h, b := newHistory(3), newBatch()
 	for range 10 {
 		b.reset(h.seq)
@@ -250,7 +249,7 @@ func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	url := pgtest.NewDatabase(t)
+	url := newTables(t)
 	s, h, b, w := mustOpen(t, url), newHistory(seed), newBatch(), newDetailTwin()
 	var events []exchange.Event
 	for _, size := range []int{100, 10_000, 5_000} {

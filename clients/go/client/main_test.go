@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -38,9 +37,6 @@ func TestMain(m *testing.M) {
 	}
 	status := pgtest.Main(m)
 	stop()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
 	os.Exit(status)
 }
 
@@ -75,13 +71,6 @@ func startForExamples() (stop func(), err error) {
 	}, nil
 }
 
-// built is outcryd, built once for all tests.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
 // program is an outcryd that a test has started. It ends with the test.
 type program struct {
 	flags []string
@@ -92,14 +81,8 @@ type program struct {
 // startExchange starts outcryd on new data and waits until it is ready.
 func startExchange(t testing.TB, flags ...string) *program {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "outcry-client-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd").Run()
-		}
-	})
-	require.NoError(t, built.err)
 	x := &program{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" +
-		pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
+		exchangetest.NewTables(t), "--http=", "--segment=1048576"}, flags...)}
 	t.Cleanup(x.kill)
 	x.start(t)
 	return x
@@ -108,7 +91,7 @@ func startExchange(t testing.TB, flags ...string) *program {
 // start starts the program, and after a kill restarts it at the same address.
 func (x *program) start(t testing.TB) {
 	t.Helper()
-	x.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--listen=" + x.addr}, x.flags...)...)
+	x.cmd = exec.Command(exchangetest.Server(t), append([]string{"--listen=" + x.addr}, x.flags...)...)
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := x.cmd.StderrPipe()
 	require.NoError(t, err)

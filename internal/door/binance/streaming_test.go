@@ -21,7 +21,6 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // botSocket is a bot's WebSocket connection.
@@ -291,7 +290,7 @@ func TestAKeyIsProvedByItsSignature(t *testing.T) {
 	require.NoError(t, err)
 	token, _, err := auth.Add(data, admin, time.Time{}, "")
 	require.NoError(t, err)
-	p := start(t, data, pgtest.NewDatabase(t), "--auth")
+	p := start(t, data, exchangetest.NewTables(t), "--auth")
 	c := p.Dial(t)
 	c.Must(t, string(wire.AppendAuth(nil, token)))
 	c.Must(t, `<create><account id="7" balance="1000"/><account id="8" balance="1000"/><symbol sym="SPY"/></create>`)

@@ -129,7 +129,7 @@ func orderParams(side, amount, limit, more string) string {
 // bots starts a server with accounts 7 and 8. It returns a bot for each, and one without a key for market data.
 func bots(t *testing.T, flags ...string) (seven, eight, public *bot, server *exchangetest.Process) {
 	t.Helper()
-	p := start(t, t.TempDir(), pgtest.NewDatabase(t), flags...)
+	p := start(t, t.TempDir(), exchangetest.NewTables(t), flags...)
 	tellBots(t, p)
 	seven, eight, public = botsOf(p)
 	return seven, eight, public, p
@@ -275,7 +275,7 @@ func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
 // happened in between, and also after a crash.
 func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 	budget.SkipRaced(t, "other tests of this door are raced")
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := start(t, data, database)
 	tellBots(t, p)
 	seven, eight, _ := botsOf(p)

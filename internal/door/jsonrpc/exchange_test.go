@@ -32,6 +32,7 @@ import (
 	"outcry/internal/journal/trail"
 	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/rpctest"
 	"outcry/internal/view/accounts"
@@ -166,12 +167,12 @@ func (t tables) WaitApplied(ctx context.Context, seq uint64) error {
 	return t.projector.WaitApplied(ctx, seq)
 }
 
-// newTables returns an empty database and the projector of a journal.
+// newTables returns a database without records and the projector of a journal.
 func newTables(
 	t *testing.T, j *journal.Journal, events *trail.Trail[exchange.KeptEvent], log *slog.Logger,
 ) tables {
 	t.Helper()
-	url := pgtest.NewDatabase(t)
+	url := exchangetest.NewTables(t)
 	store, err := postgres.Open(t.Context(), url, log)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)

@@ -2,6 +2,7 @@ package exchangetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -17,16 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/onerun"
 )
 
 // replyBytesMax is the longest reply that a Conn reads.
 const replyBytesMax = 64 << 20
 
-// built has the programs, each of which is built when a test first needs it.
+// built has the programs that a test of this binary has asked for.
 var built struct {
 	mu       sync.Mutex
-	dir      string // directory of all programs, since they look for each other in their own directory
-	programs map[string]bool
+	programs map[string]string // their files by name
 }
 
 // Process is an outcryd that a test has started. It ends with the test.
@@ -41,44 +42,48 @@ type Process struct {
 	Loaded LogLine         // the state with which the process started
 }
 
-// RemoveBuilt removes the programs that were built. TestMain calls it at the end.
-func RemoveBuilt() {
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
-}
+// RemoveBuilt removes programs that only this test binary uses. TestMain calls it at the end.
+func RemoveBuilt() { _ = onerun.Remove() }
 
 // Server returns the file of outcryd.
-func Server(t *testing.T) string {
+func Server(t testing.TB) string {
 	t.Helper()
 	return Program(t, "outcryd")
 }
 
-// Program builds a program of cmd, outcry or outcry-lab, beside outcryd and returns its file.
-func Program(t *testing.T, name string) string {
+// Program returns the file of a program of cmd, outcry or outcry-lab, beside outcryd, since the programs look for each
+// other in their own directory. They are built once for all test binaries of a `go test` command.
+func Program(t testing.TB, name string) string {
 	t.Helper()
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "outcry-test-")
-		require.NoError(t, err)
-		built.dir, built.programs = dir, map[string]bool{}
-	}
 	for _, program := range []string{"outcryd", name} {
-		if !built.programs[program] {
-			noteSources(t)
-			build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir)
-			if raced() {
-				build.Args = append(build.Args, "-race")
-				build.Env = append(os.Environ(), "CGO_ENABLED=1")
-			}
-			build.Args = append(build.Args, "outcry/cmd/"+program)
-			out, err := build.CombinedOutput()
-			require.NoError(t, err, "%s", out)
-			built.programs[program] = true
+		if built.programs[program] != "" {
+			continue
 		}
+		noteSources(t)
+		file, err := onerun.Make("programs/"+program, func(path string) error { return build(program, path) })
+		require.NoError(t, err)
+		if built.programs == nil {
+			built.programs = map[string]string{}
+		}
+		built.programs[program] = file
 	}
-	return filepath.Join(built.dir, name)
+	return built.programs[name]
+}
+
+// build builds a program, with the race detector if this test binary was.
+func build(program, path string) error {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path)
+	if raced() {
+		build.Args = append(build.Args, "-race")
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	build.Args = append(build.Args, "outcry/cmd/"+program)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", program, err, out)
+	}
+	return nil
 }
 
 // raced reports whether this test program was built with the race detector. If so, the programs are, too.
@@ -89,7 +94,7 @@ func raced() bool {
 
 // noteSources reads the status of each source file of the programs, so that Go knows that the test depends on them,
 // and does not use a cached result after a file has changed.
-func noteSources(t *testing.T) {
+func noteSources(t testing.TB) {
 	t.Helper()
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	require.NoError(t, err)

@@ -1,5 +1,6 @@
-// Package pgtest gives tests a real Postgres: one cluster for each test binary, with an empty database for every test
-// that requests one, or a cluster for a single test that stops or kills it.
+// Package pgtest gives tests a real Postgres: one cluster for each test binary, with an empty or prepared database for
+// every test that requests one, or a cluster for a single test that stops or kills it. All clusters of a `go test`
+// command are copies of one, since initdb takes longer than most tests.
 //
 // A package's TestMain calls Main, which stops the shared cluster after the tests. If a test binary is
 // killed, its clusters end too, and a later test binary removes their files.
@@ -25,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/postgres/local"
+	"outcry/internal/testing/onerun"
 )
 
 const (
@@ -59,6 +61,14 @@ var shared struct {
 	mu   sync.Mutex // guards the fields below
 	made int        // number of databases made
 	free []string   // databases that no test uses; they are empty
+
+	templates map[string]*template // by name
+}
+
+// template is a database that is copied for tests.
+type template struct {
+	once sync.Once
+	err  error // of the first use
 }
 
 // Main runs a package's tests, stops the shared cluster and removes it, and returns the exit status. TestMain
@@ -68,10 +78,11 @@ var shared struct {
 func Main(m *testing.M) int {
 	widen()
 	status := m.Run()
-	if shared.dir == "" {
-		return status
+	err := onerun.Remove()
+	if shared.dir != "" {
+		err = errors.Join(err, stop(shared.cluster), local.Remove(shared.dir))
 	}
-	if err := errors.Join(stop(shared.cluster), local.Remove(shared.dir)); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		return max(status, 1)
 	}
@@ -128,6 +139,49 @@ func giveBack(name string) error {
 	defer shared.mu.Unlock()
 	shared.free = append(shared.free, name)
 	return nil
+}
+
+// NewCopy returns the URL of a copy of a prepared database, for this test alone. The database of that name is
+// prepared when a test of this binary first asks for it: fill gets the URL of an empty database, and leaves no
+// connection. Roles and settings of roles are not copied. Any number of tests may call NewCopy at once.
+func NewCopy(t testing.TB, name string, fill func(url string) error) string {
+	t.Helper()
+	shared.once.Do(startShared)
+	require.NoError(t, shared.err)
+	require.NoError(t, prepareTemplate(name, fill))
+	shared.mu.Lock()
+	shared.made++
+	database := fmt.Sprintf("test_%d", shared.made)
+	shared.mu.Unlock()
+	admin := shared.cluster.AdminURL()
+	require.NoError(t, execute(admin, "CREATE DATABASE "+database+" OWNER outcry TEMPLATE template_"+name))
+	t.Cleanup(func() { require.NoError(t, execute(admin, "DROP DATABASE "+database+" WITH (FORCE)")) })
+	return urlOf(shared.cluster.URL(), database)
+}
+
+// prepareTemplate makes and fills the template of a name, the first time that it is called for the name.
+func prepareTemplate(name string, fill func(url string) error) error {
+	shared.mu.Lock()
+	if shared.templates == nil {
+		shared.templates = map[string]*template{}
+	}
+	one := shared.templates[name]
+	if one == nil {
+		one = &template{}
+		shared.templates[name] = one
+	}
+	shared.mu.Unlock()
+	one.once.Do(func() {
+		database := "template_" + name
+		one.err = execute(shared.cluster.AdminURL(), "CREATE DATABASE "+database+" OWNER outcry")
+		if one.err == nil {
+			one.err = fill(urlOf(shared.cluster.URL(), database))
+		}
+		if one.err == nil { // the end of fill's connections may take Postgres a moment
+			one.err = execute(urlOf(shared.cluster.AdminURL(), database), endOthers)
+		}
+	})
+	return one.err
 }
 
 const (
@@ -262,7 +316,33 @@ func removeLeft() {
 	}
 }
 
+// start starts a cluster in a directory. It is a copy of the cluster that tests of this `go test` command share.
 func start(dir string) (*local.Cluster, error) {
+	first, err := onerun.Make("cluster", makeFirst)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.CopyFS(data, os.DirFS(filepath.Join(first, "data"))); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(data, 0o700); err != nil { // Postgres accepts no other mode
+		return nil, err
+	}
+	return startIn(dir)
+}
+
+// makeFirst makes a stopped cluster in a directory.
+func makeFirst(dir string) error {
+	c, err := startIn(dir)
+	if err != nil {
+		return err
+	}
+	return stop(c)
+}
+
+// startIn starts the cluster in a directory, which is made if it does not exist.
+func startIn(dir string) (*local.Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	return local.Start(ctx, local.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
