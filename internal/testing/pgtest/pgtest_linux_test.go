@@ -66,6 +66,35 @@ func TestWhatATestLeavesIsGone(t *testing.T) {
 	require.Equal(t, 1, schemas, "public")
 }
 
+// TestCopiesOfAPreparedDatabaseAreApart checks that a database is prepared once, that a change of one copy is in no
+// other, and that a copy is gone after its test, even if a connection to it is open.
+func TestCopiesOfAPreparedDatabaseAreApart(t *testing.T) {
+	filled := 0
+	copied := func(t *testing.T) string {
+		return NewCopy(t, "one", func(url string) error {
+			filled++
+			return execute(url, "CREATE TABLE here AS SELECT 1 AS v")
+		})
+	}
+	var left *pgx.Conn
+	t.Run("one test", func(t *testing.T) {
+		var err error
+		left, err = pgx.Connect(background, copied(t))
+		require.NoError(t, err)
+		_, err = left.Exec(background, "UPDATE here SET v = 2")
+		require.NoError(t, err)
+	})
+	require.Error(t, left.Ping(background), "the connection was ended")
+	other := connect(t, copied(t))
+	var v, databases int
+	require.NoError(t, other.QueryRow(background,
+		"SELECT v, (SELECT count(*) FROM pg_database WHERE datname = $1) FROM here",
+		left.Config().Database).Scan(&v, &databases))
+	require.Equal(t, 1, v)
+	require.Zero(t, databases)
+	require.Equal(t, 1, filled)
+}
+
 func TestAClusterOfOnesOwnIsNotTheShared(t *testing.T) {
 	shared := connect(t, NewDatabase(t))
 	c, dir := NewCluster(t)
