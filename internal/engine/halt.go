@@ -147,7 +147,7 @@ func (d *shard) addHaltChange(seq uint64, h *exchange.Halt) {
 	d.halts.Store(&changes)
 }
 
-// haltChanges returns the changes that are kept, oldest first, or the zero haltChange if there are none.
+// haltChanges returns the changes that are kept, oldest first, or the zero haltChange if none is kept.
 func (d *shard) haltChanges() []haltChange {
 	if all := d.halts.Load(); all != nil {
 		return *all

@@ -25,7 +25,7 @@ type keeper struct {
 	armed    map[*exchange.Account]*armedSwitch
 	shards   map[*shard]struct{}            // shards whose chores found no room
 	blocked  map[*exchange.Account]struct{} // blocked accounts with orders that could not be canceled yet
-	catchup  *catchup                       // remaining work of Catchup, nil if there is none
+	catchup  *catchup                       // remaining work of Catchup, nil once it is done
 }
 
 // catchup is the unfinished part of the work of Catchup. resume removes it from the keeper before it works on it.

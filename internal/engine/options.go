@@ -30,7 +30,7 @@ type Options struct {
 	// such command and must not block. nil means that all nodes can.
 	Readers func() error
 
-	// Trail passes events to the followers of the journal; nil if there are none. It must be the Journal's trail.
+	// Trail passes events to the followers of the journal; nil if nothing follows it. It must be the Journal's trail.
 	Trail *trail.Trail[exchange.KeptEvent]
 
 	// OrdersAfter, if it is above the state's last order id, is the id after which new order ids start.

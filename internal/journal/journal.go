@@ -113,7 +113,7 @@ func (b *batch) finish() {
 	}
 }
 
-// Open opens the journal in dir and creates it if there is none. It locks the directory, checks
+// Open opens the journal in dir and creates it if it does not exist. It locks the directory, checks
 // every record, and cuts the torn tail that a crash may have left. A *DamageError or *VersionError
 // names the file that it refuses; then no record is changed. Other errors say that another process
 // uses the directory, that o has no version, or what could not be read or written.

@@ -171,7 +171,7 @@ func (c *FillCounter) Check(ctx context.Context) error {
 	rows := make(map[exchange.AccountID]*countedFills)
 	var row fillRow
 	err = load(ctx, c.archive.tx, fillLog.query(" ORDER BY account, last"), fillLog.into(&row), func() error {
-		return c.take(rows, &row)
+		return c.check(rows, &row)
 	})
 	if err != nil {
 		return err
@@ -189,8 +189,8 @@ func (c *FillCounter) Check(ctx context.Context) error {
 	return nil
 }
 
-// take checks the next row of fill_log. rows has the counts of the rows so far.
-func (c *FillCounter) take(rows map[exchange.AccountID]*countedFills, row *fillRow) error {
+// check checks the next row of fill_log. rows has the counts of the rows so far.
+func (c *FillCounter) check(rows map[exchange.AccountID]*countedFills, row *fillRow) error {
 	got, want := rows[row.account], c.accounts[row.account]
 	if got == nil && want != nil {
 		got = &countedFills{n: want.before}

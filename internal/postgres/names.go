@@ -60,7 +60,7 @@ type session struct {
 
 	version int    // version of the schema, 0 without tables
 	noted   bool   // versionTable exists
-	people  string // schema that people read; "" if there is none and search_path has no candidate
+	people  string // schema that people read; "" if the exchange has none yet and search_path has no candidate
 }
 
 // openSession connects with a config that setUp has prepared, and finds the exchange.

@@ -44,10 +44,10 @@ func (a *Archive) CheckPlaced(ctx context.Context) error {
 		if r == nil {
 			break
 		}
-		if err := c.take(r); err != nil {
+		if err := c.add(r); err != nil {
 			return err
 		}
-		if read.take(); len(c.ids) >= placedTogether {
+		if read.consume(); len(c.ids) >= placedTogether {
 			if err := c.compare(ctx); err != nil {
 				return err
 			}
@@ -66,9 +66,9 @@ func (a *Archive) CheckPlaced(ctx context.Context) error {
 	return nil
 }
 
-// take adds the next row. It returns a *RowError if the row's ids do not rise above those of the rows before;
+// add adds the next row. It returns a *RowError if the row's ids do not rise above those of the rows before;
 // so no order is listed twice.
-func (c *placedCheck) take(r *placedRow) error {
+func (c *placedCheck) add(r *placedRow) error {
 	if r.account != c.account {
 		c.account = r.account
 		clear(c.newest)

@@ -75,9 +75,9 @@ type Projector struct {
 	warned    time.Time     // when the log last said that Postgres cannot be written
 	undeleted bool          // the last attempt to delete segments failed
 
-	enough  context.CancelFunc // ends the goroutine of taking
-	taking  sync.WaitGroup     // while batch is written, a goroutine owns records and ahead
-	takeErr error              // that goroutine's error
+	enough   context.CancelFunc // ends the goroutine of fillAhead
+	filling  sync.WaitGroup     // while batch is written, a goroutine owns records and ahead
+	aheadErr error              // that goroutine's error
 
 	// mu guards the fields below. changed is closed and replaced after each commit. ended is why there will be
 	// no further commits. waiting is the number of calls that wait for a commit. wanted is not nil while
@@ -180,7 +180,7 @@ func (p *Projector) run(ctx context.Context) error {
 			return err
 		}
 		start := time.Now()
-		p.takeAhead(ctx)
+		p.fillAhead(ctx)
 		rows, err := p.write(ctx)
 		p.endAhead()
 		if err != nil {
@@ -191,8 +191,8 @@ func (p *Projector) run(ctx context.Context) error {
 		}
 		full := p.batch.full(p.size)
 		p.commit()
-		if p.takeErr != nil {
-			return p.takeErr
+		if p.aheadErr != nil {
+			return p.aheadErr
 		}
 		if !full {
 			if err := p.letGather(ctx); err != nil {
@@ -204,16 +204,16 @@ func (p *Projector) run(ctx context.Context) error {
 	}
 }
 
-// takeAhead starts to fill the next batch while the current one is written, so that neither this process nor Postgres
+// fillAhead starts to fill the next batch while the current one is written, so that neither this process nor Postgres
 // waits for the other, and so that under load the records are still in the trail's ring. endAhead ends it; after that,
-// ahead and takeErr may be read.
-func (p *Projector) takeAhead(ctx context.Context) {
+// ahead and aheadErr may be read.
+func (p *Projector) fillAhead(ctx context.Context) {
 	p.ahead.reset(p.batch.last)
 	size := p.size // the writer may change p.size
 	ctx, p.enough = context.WithCancel(ctx)
-	p.taking.Go(func() {
+	p.filling.Go(func() {
 		for {
-			if p.takeErr = p.take(p.ahead, size); p.takeErr != nil || p.ahead.full(size) {
+			if p.aheadErr = p.addAvailable(p.ahead, size); p.aheadErr != nil || p.ahead.full(size) {
 				return
 			}
 			if !p.records.Sleep(ctx, p.ahead.last, false) {
@@ -223,10 +223,10 @@ func (p *Projector) takeAhead(ctx context.Context) {
 	})
 }
 
-// endAhead ends the gathering that takeAhead started.
+// endAhead ends what fillAhead started.
 func (p *Projector) endAhead() {
 	p.enough()
-	p.taking.Wait()
+	p.filling.Wait()
 }
 
 // gatherOn reports whether records should gather for longer. gathered is how long they have gathered so far, and
@@ -258,7 +258,7 @@ func (p *Projector) letGather(ctx context.Context) error {
 			return nil
 		}
 		arrived = -p.batch.records()
-		if err := p.take(p.batch, p.size); err != nil {
+		if err := p.addAvailable(p.batch, p.size); err != nil {
 			return err
 		}
 		arrived += p.batch.records()
@@ -308,11 +308,11 @@ func (p *Projector) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.take(p.batch, p.size)
+	return p.addAvailable(p.batch, p.size)
 }
 
-// take adds the available records to b, until it has size of them.
-func (p *Projector) take(b *batch, size int) error {
+// addAvailable adds the available records to b, until it has size of them.
+func (p *Projector) addAvailable(b *batch, size int) error {
 	for !b.full(size) {
 		seq, kept, ok, err := p.records.TryNext()
 		if err != nil {

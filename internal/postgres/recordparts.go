@@ -58,7 +58,7 @@ func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 			return err
 		}
 		wrong := r.rows.cancels.fault()
-		r.rows.cancels.take()
+		r.rows.cancels.consume()
 		switch {
 		case c.lacksOrder():
 			return c.error("there is no order %d", c.Order)

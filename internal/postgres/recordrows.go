@@ -178,7 +178,7 @@ func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) 
 		return nil, nil, nil
 	}
 	wrong = from.fault()
-	from.take()
+	from.consume()
 	return next, wrong, nil
 }
 
@@ -209,6 +209,6 @@ func attached(ctx context.Context, from *source[record], seq uint64) (*record, e
 	if wrong := from.fault(); wrong != nil {
 		return nil, row.error("%v", wrong)
 	}
-	from.take()
+	from.consume()
 	return row, nil
 }

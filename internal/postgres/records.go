@@ -72,7 +72,7 @@ func (r *recordReader) read(ctx context.Context) error {
 		case row == nil:
 			return r.end(ctx)
 		}
-		if err := r.take(ctx, row, wrong); err != nil {
+		if err := r.accept(ctx, row, wrong); err != nil {
 			return err
 		}
 	}
@@ -97,9 +97,9 @@ func (r *recordReader) end(ctx context.Context) error {
 	return nil
 }
 
-// take begins the record of row. First it passes the pending event to f, since all of that event's rows have
+// accept begins the record of row. First it passes the pending event to f, since all of that event's rows have
 // been read.
-func (r *recordReader) take(ctx context.Context, row *record, wrong error) error {
+func (r *recordReader) accept(ctx context.Context, row *record, wrong error) error {
 	switch {
 	case row.lacksOrder():
 		return row.error("there is no order %d", row.Order)
@@ -248,7 +248,7 @@ func (r *recordReader) addRef(ctx context.Context, row *record) error {
 		case ref.seq == row.seq:
 			r.event.Ref = ref.Ref
 		}
-		r.rows.refs.take()
+		r.rows.refs.consume()
 	}
 }
 
@@ -262,7 +262,7 @@ func (r *recordReader) addFills(ctx context.Context, row *record, from *source[f
 		case x == nil || x.seq != row.seq || x.order != row.Order:
 			return nil
 		}
-		from.take()
+		from.consume()
 		if err := r.addFill(x); err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (r *recordReader) addCancels(ctx context.Context, row *record) error {
 		if row = next; row.lacksOrder() {
 			return row.error("there is no order %d", row.Order)
 		}
-		r.rows.cancels.take()
+		r.rows.cancels.consume()
 	}
 }
 

@@ -48,8 +48,8 @@ func (s *source[E]) head(ctx context.Context) (*E, error) {
 	return &s.page[0], nil
 }
 
-// take consumes the row that head returned.
-func (s *source[E]) take() { s.page = s.page[1:] }
+// consume removes the row that head returned.
+func (s *source[E]) consume() { s.page = s.page[1:] }
 
 // fault returns the error of a value in the row that head returned, or nil.
 func (s *source[E]) fault() error {

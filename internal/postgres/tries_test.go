@@ -185,7 +185,7 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	require.NoError(t, p.refill(background))
 	require.Same(t, first, p.records, "it is not larger")
 	appendRecords(t, p.options.Journal, p.options.Trail, records)
-	p.takeAhead(background)
+	p.fillAhead(background)
 	p.size = 7
 	require.NoError(t, p.refill(background))
 	require.Equal(t, [2]uint64{1, 7}, [2]uint64{p.batch.first, p.batch.last})
@@ -195,9 +195,9 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	p.size = records
 	require.NoError(t, p.fill(background))
 	require.Equal(t, [2]uint64{8, records + 7}, [2]uint64{p.batch.first, p.batch.last}, "the new follower continues")
-	p.takeAhead(background)
+	p.fillAhead(background)
 	p.endAhead()
-	require.NoError(t, p.takeErr)
+	require.NoError(t, p.aheadErr)
 	p.commit() // the closed follower keeps no segments
 	require.NoError(t, p.fill(background))
 	last := p.batch.last

@@ -116,11 +116,6 @@ func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var err error
-	require.Eventually(t, func() bool {
-		err = n.Change(ctx, change)
-		return err == nil
-	}, patience, tick, "%v", err)
 	voters := func() (count int) {
 		for _, p := range n.Status().Peers {
 			if p.Known && !p.Learner {
@@ -129,7 +124,12 @@ func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 		}
 		return count
 	}
-	before := voters()
+	before := voters() // the change may take effect as soon as it is proposed
+	var err error
+	require.Eventually(t, func() bool {
+		err = n.Change(ctx, change)
+		return err == nil
+	}, patience, tick, "%v", err)
 	require.Eventually(t, func() bool {
 		return len(n.Status().Members) >= 3 && voters() >= before+len(change.Promote)
 	}, patience, tick)

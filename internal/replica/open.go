@@ -32,7 +32,7 @@ type Options struct {
 	// Journal holds the committed records. It must be open and positioned at its end, and only the
 	// replica may append to it. Close leaves it open.
 	Journal *journal.Journal
-	// Trail passes the records of Journal to those that follow them; nil if there are none.
+	// Trail passes the records of Journal to those that follow them; nil if nothing does.
 	Trail Trail
 	// Listener accepts connections from peers. The replica closes it, also if Open fails. If nil,
 	// Open listens on this node's address in Peers.

@@ -111,7 +111,7 @@ func (n *Node) CanPropose() bool {
 }
 
 // Propose appends one batch of records, the first with seq first. It must follow the previous batch
-// of this leadership, or Status.Position if there is none. The records are copied. It returns
+// of this leadership, or Status.Position if it has no record yet. The records are copied. It returns
 // ErrNotLeading, ErrBusy (see CanPropose), or an error that describes what is wrong with the batch;
 // then nothing is proposed. If the leadership ends, an accepted batch may be lost or may be
 // committed by a later leader.

@@ -51,7 +51,7 @@ type Log struct {
 	err    error // the reason why no further Write is possible
 }
 
-// Open opens the log in dir. If there is none, it founds one at o.Found with a new identity.
+// Open opens the log in dir. If it does not exist, Open founds one at o.Found with a new identity.
 // o.Found does not change an existing log. The error is ErrNone, that of journal.Open, which
 // reports damage (*journal.DamageError) and a version that is too new (*journal.VersionError), or a
 // *ContentError if the records cannot be those of a log.
