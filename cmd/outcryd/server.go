@@ -242,8 +242,8 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Gatherer:  s.member.figures(s.metrics.registry),
 		Ready:     s.ready,
 		Started:   s.started,
-		Admit: func(ctx context.Context, frameBytes int) (func(), error) {
-			return s.sessions.Admit(ctx, frameBytes)
+		Admit: func(ctx context.Context, head []byte, frameBytes int) (func(), error) {
+			return s.sessions.Admit(ctx, s.codecOf(true), head, frameBytes)
 		},
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
 			return s.sessions.Answer(ctx, s.codecOf(true), xml, tell)

@@ -143,6 +143,7 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	b.results = b.results[:len(b.commands)]
 	if len(b.commands) > 0 {
 		if mark, err = s.executeAll(ctx, b.commands, b.results); err != nil {
+			b.judge.caller.chargeDone(err, b.commands, b.results)
 			return mark, err
 		}
 		b.judge.caller.charge(b.commands, b.results)

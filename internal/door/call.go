@@ -15,6 +15,10 @@ var (
 	ErrBusy = errors.New("session: too many frames or requests at the same time")
 	// ErrUnauthorized: a token is required, and the caller has none, or its token has expired or was revoked.
 	ErrUnauthorized = errors.New("session: the caller has no valid token")
+	// ErrExpired: the commands had to wait until the time of Caller.Expire.
+	ErrExpired = errors.New("session: the commands waited for longer than their client allows")
+	// ErrUndone: the context has ended while the commands had to wait.
+	ErrUndone = errors.New("session: the commands were not executed")
 )
 
 // Outcome is the result of one request of a Call.
@@ -48,8 +52,8 @@ type called struct {
 // even a refusal, may be shown to the client before Pending.Wait returns nil. Both slices belong to Pending
 // until then. ShowOrder is not allowed.
 //
-// ErrBusy, ErrUnauthorized, and ErrAborted mean that nothing was done. Any other error means that the
-// exchange has failed or is stopping, or is ctx's: it is then unknown which requests were done, and no
+// ErrBusy, ErrUnauthorized, ErrExpired, ErrUndone and ErrAborted mean that nothing was done. Any other error means
+// that the exchange has failed or is stopping, or is ctx's: it is then unknown which requests were done, and no
 // outcome may be shown.
 func (s *Server) Call(
 	ctx context.Context, caller *Caller, requests []engine.Request, outcomes []Outcome,
@@ -80,6 +84,7 @@ func (s *Server) Call(
 	w.results = w.results[:len(w.commands)]
 	if len(w.commands) > 0 {
 		if p.mark, err = s.executeAll(ctx, w.commands, w.results); err != nil {
+			caller.chargeDone(err, w.commands, w.results)
 			p.slot.giveBack()
 			return p, err // w is not reused: the exchange may still write to it
 		}

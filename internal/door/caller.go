@@ -27,8 +27,11 @@ type Caller struct {
 	sent      allowance      // what the connection has used of its rate
 	rate      int64          // the rate that sent was computed with
 	own       charge         // the followers' work that the connection has caused
-	unpaid    int64          // the part of own that is not yet in the charge of its payer
+	debts     []debt         // the part of own that is not yet in the charges of payers
+	oneDebt   [1]debt        // memory of debts for a caller of one account
+	unpaid    int64          // the work of all debts
 	payer     uint64         // key of the token or account that was charged last
+	expires   time.Time      // set by Expire; zero for never
 }
 
 // errNoOrigin is a bug of the calling transport: a caller from Request sent an order that is to be canceled
@@ -39,6 +42,10 @@ var errNoOrigin = errors.New("session: an order should be canceled with its conn
 // be canceled at the end of a connection (OnDisconnect); Call panics if one does. At most answersMax such
 // requests are executed at a time (ErrBusy). grant is nil if no token is required.
 func (s *Server) Request(grant *auth.Grant) *Caller { return &Caller{server: s, grant: grant} }
+
+// Expire sets the time after which the client no longer wants its commands executed. A Call that has to wait for
+// followers until then returns ErrExpired. A Call that need not wait does not look at the time.
+func (c *Caller) Expire(at time.Time) { c.expires = at }
 
 // Enter gives a connection of another transport one of the ConnectionsMax places, until Leave. grant is the
 // client's grant if it has already presented its token, else nil. While tokens are required and grant is nil,
@@ -110,7 +117,7 @@ func (c *Caller) Leave() {
 	c.left = true
 	s.giveBack(&c.place)
 	s.mu.Unlock()
-	c.endOrders()
+	c.end()
 }
 
 // originOfOrders returns the origin that links orders to this connection, so that they are canceled when it ends. It
@@ -125,8 +132,10 @@ func (c *Caller) originOfOrders() *engine.Origin {
 	return c.origin
 }
 
-// endOrders cancels the orders that end with the connection. It is called once, after the caller's last command.
-func (c *Caller) endOrders() {
+// end charges the caller for the rest of its work, and cancels the orders that end with the connection. It is called
+// once, after the caller's last command.
+func (c *Caller) end() {
+	c.pay()
 	if c.origin != nil {
 		c.server.exchange.EndOrigin(c.origin)
 	}
@@ -149,7 +158,7 @@ func (c *Caller) slowDown(
 			return true, err
 		}
 	}
-	lagged, err := c.waitForFollowers(ctx, nil, most, check)
+	lagged, err := c.waitForFollowers(ctx, c.pressed(nil), most, check)
 	return waited || lagged, err
 }
 

@@ -2,12 +2,10 @@ package door
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"hash/maphash"
+	"log/slog"
 	"math"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"outcry/internal/engine"
@@ -19,7 +17,7 @@ import (
 // follower has not done yet, although it may see it, is counted for each connection, and for each token or account.
 //
 // A connection that is above its share is not read, and a request waits, before it holds anything. So nothing else
-// waits for them.
+// waits for them. payers.go counts the work.
 
 // Bounds of the work that followers have still to do for one client. Work is counted in records, fills and cancels; a
 // follower does about a million a second.
@@ -37,226 +35,71 @@ const (
 	// owedMax is the number of parts in which a charge is counted. More precise parts would be of no use.
 	owedMax = 16
 
-	// chargeStep is the work after which a connection adds its work to that of its token or account.
+	// chargeStep is the work after which a connection adds its work to that of its token or accounts.
 	chargeStep = 64
+
+	// hungAfter is how long a follower may do nothing, although it has records to do, until it slows no client any more.
+	// A wait gives a follower time to catch up; one that does nothing needs no time. The work of a chunk, or of the
+	// longest record, is far below a second.
+	hungAfter = 30 * time.Second
 
 	// payersMax is the maximum number of tokens or accounts with a charge of their own. All further ones share one.
 	payersMax = 1 << 16
 )
 
-// Follower is what a Server needs to know of a follower of the journal. *trail.Follower implements it. Its methods are
-// called from many goroutines.
-type Follower interface {
-	// Position returns the last record that the follower has done, math.MaxUint64 if it has ended.
-	Position() uint64
-	// Visible returns the last record that the follower may see.
-	Visible() uint64
-	// Await returns nil once the follower has done record seq, or has ended. The error is ctx's.
-	Await(ctx context.Context, seq uint64) error
-}
-
-// charge is the work of one client that followers may still have to do. The zero value is none.
-type charge struct {
-	owed []owed // sorted by seq; at most owedMax
-	sum  int64  // work of all parts
-}
-
-// owed is the work of some records, of which seq is the newest.
-type owed struct {
-	seq  uint64
-	work int64
-}
-
-// add adds the work of a record. share is that of the charge.
-func (c *charge) add(seq uint64, work, share int64) {
-	c.sum += work
-	if n := len(c.owed); n > 0 {
-		last := &c.owed[n-1]
-		if seq = max(seq, last.seq); n == owedMax || last.work+work <= share/(owedMax/2) {
-			last.seq, last.work = seq, last.work+work
-			return
-		}
-	}
-	if c.owed == nil {
-		c.owed = make([]owed, 0, owedMax)
-	}
-	c.owed = append(c.owed, owed{seq, work})
-}
-
-// lag drops what all followers have done, and returns the largest work that one of them may do now.
-func (c *charge) lag(followers []Follower) (l lag) {
-	done := uint64(math.MaxUint64)
-	for _, f := range followers {
-		at, visible, work := f.Position(), f.Visible(), int64(0)
-		for _, o := range c.owed {
-			if at < o.seq && o.seq <= visible {
-				work += o.work
-			}
-		}
-		if done = min(done, at); work > l.work {
-			l = lag{work: work, slowest: f, visible: visible}
-		}
-	}
-	n := 0
-	for ; n < len(c.owed) && c.owed[n].seq <= done; n++ {
-		c.sum -= c.owed[n].work
-	}
-	c.owed = slices.Delete(c.owed, 0, n)
-	return l
-}
-
-// lag is the work of a charge that a follower may do now.
-type lag struct {
-	work    int64
-	slowest Follower // nil if there is no work
-	visible uint64   // what the slowest follower may see
-	until   uint64   // record at which the slowest follower has done enough; set if the work is above the share
-}
-
-// within returns l with until set: then at most half of share is left of what is visible now.
-func (l lag) within(c *charge, share int64) lag {
-	left := int64(0)
-	for i := len(c.owed) - 1; i >= 0; i-- {
-		o := c.owed[i]
-		if o.seq > l.visible {
-			continue
-		}
-		if left += o.work; left > share/2 {
-			l.until = o.seq
-			break
-		}
-	}
-	return l
-}
-
-// max returns the larger of two lags.
-func (l lag) max(other lag) lag {
-	if other.work > l.work {
-		return other
-	}
-	return l
-}
-
-// payers has the charges of tokens or accounts. Its methods may be called from any goroutine.
-type payers struct {
-	followers []Follower
-	over      atomic.Int64 // length of pressed
-
-	// mu guards the fields below.
-	mu      sync.Mutex
-	seed    maphash.Seed
-	charges map[uint64]*payer // by a hash of the token's ID or the account, as accounts may be long
-	others  payer             // those that have no entry in charges
-	pressed []*payer          // those that were above lagTogether when they were last looked at
-	swept   time.Time
-}
-
-// payer is a token or account.
-type payer struct {
-	charge
-	over bool // it is in payers.pressed
-}
-
-func newPayers(followers []Follower) *payers {
-	return &payers{followers: followers, seed: maphash.MakeSeed(), charges: make(map[uint64]*payer)}
-}
-
-// key returns the key of a token or account.
-func (p *payers) key(name string) uint64 { return maphash.String(p.seed, name) }
-
-// add adds work to the charge of a token or account.
-func (p *payers) add(key, seq uint64, work int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one := p.charges[key]
-	if one == nil {
-		if len(p.charges) >= payersMax {
-			p.sweep(time.Now())
-		}
-		if one = &p.others; len(p.charges) < payersMax {
-			one = new(payer)
-			p.charges[key] = one
-		}
-	}
-	if one.add(seq, work, lagTogether); one.sum > lagTogether {
-		p.look(one)
-	}
-}
-
-// lag returns the lag of a token or account if it is above lagTogether, otherwise none.
-func (p *payers) lag(key uint64) (l lag) {
-	if p.over.Load() == 0 {
-		return lag{}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.pressed) > 0 {
-		p.look(p.pressed[0]) // so that each of them is soon looked at, even if its client sends nothing more
-	}
-	one := p.charges[key]
-	switch {
-	case one != nil:
-	case len(p.charges) < payersMax:
-		return lag{}
-	default:
-		one = &p.others
-	}
-	return p.look(one)
-}
-
-// look updates pressed, and returns the lag of a payer if it is above lagTogether, otherwise none. Callers hold mu.
-func (p *payers) look(one *payer) lag {
-	l := one.lag(p.followers)
-	over := l.work > lagTogether
-	if over != one.over {
-		if one.over = over; over {
-			p.pressed = append(p.pressed, one)
-		} else {
-			p.pressed = slices.DeleteFunc(p.pressed, func(x *payer) bool { return x == one })
-		}
-		p.over.Store(int64(len(p.pressed)))
-	}
-	if !over {
-		return lag{}
-	}
-	return l.within(&one.charge, lagTogether)
-}
-
-// sweep removes the charges of which nothing is left. Callers hold mu.
-func (p *payers) sweep(now time.Time) {
-	if now.Sub(p.swept) < paceSweepEvery {
-		return
-	}
-	p.swept = now
-	for key, one := range p.charges {
-		if p.look(one); len(one.owed) == 0 {
-			delete(p.charges, key)
-		}
-	}
-}
-
 // charge charges the caller for what commands have made the followers do.
 func (c *Caller) charge(commands []engine.Request, results []exchange.Result) {
-	p := c.server.payers
-	if len(p.followers) == 0 {
+	if len(c.server.payers.followers) == 0 {
 		return
 	}
 	for i := range results {
-		work := int64(results[i].Work)
-		if work == 0 {
-			continue
+		if work := int64(results[i].Work); work != 0 {
+			c.owe(commands[i].Account, results[i].Seq, work)
 		}
-		seq := results[i].Seq
-		if c.connected {
-			c.own.add(seq, work, lagShare)
-			if c.unpaid += work; c.unpaid < chargeStep {
-				continue
-			}
-			work, c.unpaid = c.unpaid, 0
-		}
-		c.payer = c.keyOf(commands[i].Account)
-		p.add(c.payer, seq, work)
 	}
+	if !c.connected {
+		c.pay()
+	}
+}
+
+// chargeDone charges the caller for what was done before ctx ended Execute, whose error is given. After any other error
+// the exchange has failed or is stopping, and may still write to results.
+func (c *Caller) chargeDone(err error, commands []engine.Request, results []exchange.Result) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		c.charge(commands, results)
+	}
+}
+
+// owe adds the work of a command to the charge of the connection, and to what is not yet in the charges of payers.
+func (c *Caller) owe(account exchange.AccountID, seq uint64, work int64) {
+	if c.connected {
+		c.own.add(seq, work, lagShare)
+	}
+	if c.debts == nil {
+		c.debts = c.oneDebt[:0]
+	}
+	if n := len(c.debts); n == 0 || c.grant == nil && c.debts[n-1].account != account {
+		c.debts = append(c.debts, debt{account: account})
+	}
+	last := &c.debts[len(c.debts)-1]
+	last.seq, last.work = max(last.seq, seq), last.work+work
+	if c.unpaid += work; c.unpaid >= chargeStep {
+		c.pay()
+	}
+}
+
+// pay adds what the caller owes to the charges of the payers.
+func (c *Caller) pay() {
+	if len(c.debts) == 0 {
+		return
+	}
+	for i := range c.debts {
+		c.debts[i].key = c.keyOf(c.debts[i].account)
+		c.payer = c.debts[i].key
+	}
+	c.server.payers.add(c.debts)
+	clear(c.debts)
+	c.debts, c.unpaid = c.debts[:0], 0
 }
 
 // keyOf returns the key of the payer of a command.
@@ -267,9 +110,29 @@ func (c *Caller) keyOf(account exchange.AccountID) uint64 {
 	return c.server.payers.key(string(account))
 }
 
-// lag returns what makes the caller wait: its work if it is above a share, otherwise none. For a caller without a
-// connection, commands says whose share counts.
-func (c *Caller) lag(commands []engine.Request) (l lag) {
+// pressed returns the keys of the payers of commands that may be above lagTogether. Without commands, it is the key of
+// the payer that was charged last.
+func (c *Caller) pressed(commands []engine.Request) (keys []uint64) {
+	p := c.server.payers
+	switch {
+	case p.over.Load() == 0:
+	case c.grant != nil:
+		keys = p.appendPressed(keys, c.keyOf(""))
+	case len(commands) == 0:
+		keys = p.appendPressed(keys, c.payer)
+	default:
+		for i := range commands {
+			if i == 0 || commands[i].Account != commands[i-1].Account {
+				keys = p.appendPressed(keys, c.keyOf(commands[i].Account))
+			}
+		}
+	}
+	return keys
+}
+
+// lag returns what makes the caller wait: its work if it is above a share, otherwise none. keys are those of the
+// payers whose shares count, from pressed.
+func (c *Caller) lag(keys ...uint64) (l lag) {
 	p := c.server.payers
 	if c.own.sum > lagShare {
 		if l = c.own.lag(p.followers); l.work <= lagShare {
@@ -278,29 +141,28 @@ func (c *Caller) lag(commands []engine.Request) (l lag) {
 			l = l.within(&c.own, lagShare)
 		}
 	}
-	switch {
-	case p.over.Load() == 0:
-		return l
-	case c.grant != nil:
-		return l.max(p.lag(c.keyOf("")))
-	case c.connected:
-		return l.max(p.lag(c.payer))
-	}
-	for i := range commands {
-		if i == 0 || commands[i].Account != commands[i-1].Account {
-			l = l.max(p.lag(c.keyOf(commands[i].Account)))
-		}
+	for _, key := range keys {
+		l = l.max(p.lag(key))
 	}
 	return l
 }
 
-// waitForFollowers waits while the caller is above its share, but not above most. It calls check every slowCheckEvery,
-// and returns its error. It returns early, with nil, when ctx or the caller's token ends or the server shuts down.
-// waited reports whether it has waited. Its caller must hold nothing that others may need.
+// lagOf is lag for the command of one account.
+func (c *Caller) lagOf(account exchange.AccountID) lag {
+	if c.server.payers.over.Load() == 0 {
+		return c.lag()
+	}
+	return c.lag(c.keyOf(account))
+}
+
+// waitForFollowers waits while the caller is above its share, but not above most. keys are as for lag. It calls check
+// every slowCheckEvery, and returns its error. It returns early, with nil, when ctx or the caller's token ends or the
+// server shuts down, and does not wait for a follower that hangs. waited reports whether it has waited. Its caller must
+// hold nothing that others may need.
 func (c *Caller) waitForFollowers(
-	ctx context.Context, commands []engine.Request, most int64, check func() error,
+	ctx context.Context, keys []uint64, most int64, check func() error,
 ) (waited bool, err error) {
-	l := c.lag(commands)
+	l := c.lag(keys...)
 	if l.slowest == nil || l.work > most {
 		return false, nil
 	}
@@ -311,6 +173,7 @@ func (c *Caller) waitForFollowers(
 	if c.grant != nil {
 		defer c.grant.AfterEnd(cancel)()
 	}
+	c.server.findHung()
 	for ctx.Err() == nil && l.slowest != nil && l.work <= most {
 		round, end := context.WithTimeout(ctx, slowCheckEvery)
 		_ = l.slowest.Await(round, l.until)
@@ -318,45 +181,84 @@ func (c *Caller) waitForFollowers(
 		if err := check(); err != nil {
 			return true, err
 		}
-		l = c.lag(commands)
+		c.server.findHung()
+		l = c.lag(keys...)
 	}
 	return true, nil
 }
 
-// mayExecute waits, as waitForFollowers, before commands of a call or request are executed. Without a connection, at
-// most answersMax callers wait, since each holds its commands. The error says that nothing may be done any more: it is
-// ErrUnauthorized if the caller's token has ended, ErrBusy if too many wait, or ctx's.
+// findHung finds out which followers hang, and reports whether one is found that was not known to.
+func (s *Server) findHung() (found bool) {
+	now := time.Now()
+	for _, f := range s.payers.followers {
+		if f.look(now) {
+			found = true
+			s.options.Log.Warn("a follower of the journal hangs; clients no longer wait for it",
+				slog.Uint64("record", f.Position()), slog.Duration("after", hungAfter))
+		}
+	}
+	return found
+}
+
+// mayExecute waits, as waitForFollowers, before commands of a call or request are executed. The error is that of
+// waitForTurn.
 func (c *Caller) mayExecute(ctx context.Context, commands []engine.Request) error {
 	if len(commands) == 0 {
 		return nil
 	}
-	if !c.connected && c.lag(commands).slowest != nil {
-		defer c.server.slowed.Add(-1)
-		if c.server.slowed.Add(1) > answersMax {
+	return c.waitForTurn(ctx, c.pressed(commands))
+}
+
+// waitForTurn waits, as waitForFollowers, for a call or request. Without a connection, at most answersMax callers wait,
+// since each holds its commands. The error says that nothing may be done any more: it is ErrUnauthorized if the
+// caller's token has ended, ErrBusy if too many wait, ErrExpired if the wait was too long for the client, ErrAborted,
+// or ErrUndone if ctx has ended.
+func (c *Caller) waitForTurn(ctx context.Context, keys []uint64) error {
+	if c.lag(keys...).slowest == nil {
+		return nil
+	}
+	s := c.server
+	if !c.connected {
+		defer s.slowed.Add(-1)
+		if s.slowed.Add(1) > answersMax {
 			return ErrBusy
 		}
 	}
-	waited, _ := c.waitForFollowers(ctx, commands, math.MaxInt64, unchecked)
+	if !c.expires.IsZero() {
+		timed, cancel := context.WithDeadlineCause(ctx, c.expires, ErrExpired)
+		defer cancel()
+		ctx = timed
+	}
+	waited, _ := c.waitForFollowers(ctx, keys, math.MaxInt64, unchecked)
 	switch {
 	case !waited:
+	case s.aborted.Load():
+		return ErrAborted
+	case errors.Is(context.Cause(ctx), ErrExpired):
+		return ErrExpired
 	case ctx.Err() != nil:
-		return fmt.Errorf("session: wait for followers of the journal: %w", ctx.Err())
-	case !c.server.accepts(c.grant):
+		return fmt.Errorf("%w: %w", ErrUndone, ctx.Err())
+	case !s.accepts(c.grant):
 		return ErrUnauthorized
 	}
 	return nil
 }
 
 // lags returns a refusal of an order if its sender is above lagMax, else the zero value. An order with a ref is passed
-// on even then, as in pace.
+// on even then, as in pace, and so is an amend, of which only the exchange knows whether it merely reduces its order.
 func (j *judge) lags(c *engine.Request) (refusal exchange.Refusal) {
-	own := []engine.Request{{Command: exchange.Command{Account: c.Account}}}
-	l := j.caller.lag(own)
+	l := j.caller.lagOf(c.Account)
+	if l.work > lagMax && j.caller.server.findHung() {
+		l = j.caller.lagOf(c.Account)
+	}
 	if l.work <= lagMax {
 		return refusal
 	}
 	j.caller.server.options.Metrics.hit(limitFollowers)
-	if c.Ref != "" {
+	switch c.Lags = true; {
+	case c.Kind == exchange.AmendOrder:
+		return refusal
+	case c.Ref != "":
 		c.Repeat = true
 		return refusal
 	}

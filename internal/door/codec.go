@@ -25,6 +25,10 @@ type CodecOf[M Message, F Frames] interface {
 	// ExecutionBytesMin returns the size in bytes of the shortest execution in a reply.
 	ExecutionBytesMin() int
 
+	// Account returns the account of all commands of a frame, if the frame's first bytes, head, name it. Only
+	// waits depend on it.
+	Account(head []byte) (account exchange.AccountID, ok bool)
+
 	// Token returns the token if the frame is one that presents a token. ok is false for every other frame.
 	Token(frame []byte) (token string, ok bool)
 	// AppendAuthorized appends the reply to a valid token.

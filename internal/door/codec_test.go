@@ -27,6 +27,8 @@ func (lines) NewMessage() *lineMessage { return new(lineMessage) }
 func (lines) Memory([]byte) int        { return 1000 }
 func (lines) ExecutionBytesMin() int   { return len(" fill") }
 
+func (lines) Account([]byte) (account exchange.AccountID, ok bool) { return "", false }
+
 func (lines) Token(frame []byte) (token string, ok bool) {
 	return strings.CutPrefix(string(frame), "token ")
 }

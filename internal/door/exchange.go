@@ -11,7 +11,8 @@ import (
 type Exchange interface {
 	// Execute executes the commands in order and fills results, which has the same length. No result may be
 	// shown to a client before Durable has returned nil for the mark. The error means that the exchange has
-	// failed or is stopping, or is ctx's; then no result may ever be shown.
+	// failed or is stopping, or is ctx's; then no result may ever be shown. If it is ctx's, the results of commands
+	// that were executed are filled, the others are zero, and neither slice is used any more.
 	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (engine.Mark, error)
 	// Recall completes a result that Execute left pending as InHistory: the order is only in the database. It loads up to
 	// most executions. The mark that Execute returned covers the loaded data.

@@ -47,7 +47,7 @@ func (j *judge) admit(c *engine.Request) (refusal exchange.Refusal) {
 			return refusal
 		}
 	}
-	if j.lagged && c.Kind == exchange.PlaceOrder {
+	if j.lagged && (c.Kind == exchange.PlaceOrder || c.Kind == exchange.AmendOrder) {
 		if refusal = j.lags(c); refusal.Reason != exchange.OK {
 			return refusal
 		}

@@ -334,18 +334,18 @@ func TestAnswerGivesMemoryBackAfterAnError(t *testing.T) {
 func TestAdmitTakesWhatAFrameOverTCPTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(newFake(), Options{MemoryMax: 1000})
-		small, err := s.Admit(t.Context(), 64<<10)
+		small, err := s.Admit(t.Context(), xmlCodec, nil, 64<<10)
 		require.NoError(t, err)
 		require.Zero(t, s.arrivingHeld())
-		large, err := s.Admit(t.Context(), 64<<10+1)
+		large, err := s.Admit(t.Context(), xmlCodec, nil, 64<<10+1)
 		require.NoError(t, err)
 		require.Equal(t, 250.0, s.arrivingHeld())
-		_, err = s.Admit(t.Context(), 100_000)
+		_, err = s.Admit(t.Context(), xmlCodec, nil, 100_000)
 		require.EqualError(t, err, "the exchange had no memory for a frame of this size for 30s; try again later, or "+
 			"with smaller frames")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = s.Admit(ctx, 100_000)
+		_, err = s.Admit(ctx, xmlCodec, nil, 100_000)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 1.0, s.hits(limitMemory))
 		small()

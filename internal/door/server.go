@@ -16,7 +16,7 @@
 // A Caller is a sender of commands in any protocol, with the state that the server needs to apply permissions,
 // rates and limits to it. A session has one; other transports use frame.go and call.go. Callers of functions stand
 // above what they call: server.go, then session.go with authorize.go, writer.go and conn.go, then batch.go and
-// answers.go, then judge.go, caller.go, charge.go and places.go, then execute.go and state.go.
+// answers.go, then judge.go, caller.go, charge.go, payers.go and places.go, then execute.go and state.go.
 package door
 
 import (

@@ -25,7 +25,7 @@ func (c *session) serve() {
 	gotReason := make(chan bool, 1)
 	go func() { gotReason <- c.write() }()
 	reason := c.read()
-	c.caller.endOrders()
+	c.caller.end()
 	c.late.wait()
 	if reason != "" {
 		c.push(c.lastReply(reason))
@@ -69,7 +69,7 @@ func (c *session) read() (reason string) {
 		}
 		c.server.options.Metrics.lap(&b.watch, stageDecode)
 		if len(b.commands) > 0 && !b.large { // a large batch holds memory that others may need
-			_, _ = c.caller.waitForFollowers(c.ctx, b.commands, math.MaxInt64, c.checkPeer)
+			_, _ = c.caller.waitForFollowers(c.ctx, c.caller.pressed(b.commands), math.MaxInt64, c.checkPeer)
 		}
 		if c.caller.tokenEnded() {
 			c.server.release(b)

@@ -34,6 +34,9 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 	}
 	r.Order = o.ID
 	switch open := total - o.ChainExecuted(); {
+	case c.Lags && (limit != o.Limit || open > o.Open):
+		c.exceedsRate(r)
+		return nil
 	case limit != o.Limit || open > o.Open:
 		return d.replace(c, r, total, limit, now)
 	case open < o.Open:
@@ -43,6 +46,14 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		return nil
 	}
 	return d.reduce(c, r, 0, now) // nothing changes, except that the use of the ref must be recorded
+}
+
+// exceedsRate rejects a command whose client is above a limit of rates.
+func (c *Request) exceedsRate(r *exchange.Result) {
+	if r.Reason = exchange.RateExceeded; c.Lags {
+		r.Details = &exchange.RejectDetails{
+			Bound: "records, fills and cancels that account views and market data have still to process"}
+	}
 }
 
 // totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if

@@ -19,13 +19,14 @@ import (
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before an inbox accepted a command. Some commands may then have been executed and
-// others not, and no result may be sent.
+// others not, and no result may be sent. If the error is ctx's, commands and results are
+// not used any more, and the results of commands that were not executed are zero.
 func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
 	clock := e.newStageClock()
+	clear(results)
 	if err := e.pace(ctx); err != nil {
 		return Mark{}, err
 	}
-	clear(results)
 	t := e.tasks.Get().(*task)
 	t.commands, t.results, t.next, t.err, t.clock, t.appended = commands, results, 0, nil, clock, false
 	if hasRefs(commands) {

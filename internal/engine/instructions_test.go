@@ -391,6 +391,27 @@ func TestRefsOfAChain(t *testing.T) {
 	m.agrees()
 }
 
+// TestAnAmendOfAClientThatLagsMayOnlyReduce: with Lags, an amend that would replace its order is rejected and uses no
+// ref; one that reduces, changes nothing, or was done before is not.
+func TestAnAmendOfAClientThatLagsMayOnlyReduce(t *testing.T) {
+	m := open(t, Options{})
+	m.all(buy("A", 10, 5))
+	lags := func(c exchange.Command) exchange.Result { return m.ask(Request{Command: c, Lags: true}) }
+	grown := as("r", amend(1, "1", exchange.Buy, 11, 0))
+	for _, c := range []exchange.Command{grown, amend(1, "1", exchange.Buy, 5, 4), amend(1, "1", exchange.Buy, 0, 4)} {
+		r := lags(c)
+		require.Equal(t, exchange.RateExceeded, r.Reason)
+		require.Equal(t, "account 1 exceeds its limit of records, fills and cancels that account views and market data "+
+			"have still to process; try again later", r.Text(&c))
+	}
+	require.EqualValues(t, 2, lags(amend(1, "1", exchange.Buy, 8, 5)).Amended.Reduced)
+	require.EqualValues(t, 8, lags(as("same", amend(1, "1", exchange.Buy, 8, 0))).Amended.Open)
+	require.Equal(t, exchange.OrderID(2), m.do(grown).Amended.By)
+	require.Equal(t, exchange.OrderID(2), lags(grown).Amended.By)
+	r := m.ask(Request{Command: named("s", buy("A", 1, 5)), Lags: true, Repeat: true})
+	require.Contains(t, r.Text(&exchange.Command{Account: "1"}), "still to process")
+}
+
 // TestARefOfAnAmendIsUsedOnce sends several amends with one new ref at the same moment.
 func TestARefOfAnAmendIsUsedOnce(t *testing.T) {
 	m := open(t, Options{})

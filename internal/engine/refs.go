@@ -163,7 +163,7 @@ func (e *Engine) executeOnce(owner doer, c *Request, r *exchange.Result, l *look
 		return err
 	}
 	if c.Repeat {
-		r.Reason = exchange.RateExceeded
+		c.exceedsRate(r)
 	} else if err = owner.do(c, r, now); err != nil && !errors.Is(err, errAgain) {
 		return err // final: the claim stays, and no result may be sent
 	}

@@ -106,6 +106,9 @@ type Request struct {
 
 	OwnOnly bool // rejects a QueryOrder as ForeignOrder if the order belongs to another account
 	Repeat  bool // rejects a command with a ref as RateExceeded unless the ref was used by the same command before
+	// Lags means that followers of the journal have too much work of the client. An AmendOrder that would replace its
+	// order is then rejected as RateExceeded, and the text of RateExceeded says why.
+	Lags bool
 	// Origin is the connection of a PlaceOrder with OnDisconnect. nil means a connection that has ended.
 	Origin *Origin
 }

@@ -199,7 +199,8 @@ type RejectDetails struct {
 	Halt     *Halt       // Halted: the halt
 	Rules    SymbolRules // OffTick, OffLot, RulesDiffer
 	Reason   string      // Blocked: the operator's reason; NotReadYet: which node, and why
-	// Bound is the exceeded limit, as text: OutsideBand, OrderTooLarge, NotionalExceeded, AccountOrdersExceeded.
+	// Bound is the exceeded limit, as text: OutsideBand, OrderTooLarge, NotionalExceeded, AccountOrdersExceeded,
+	// RateExceeded if it is not that of orders and creates.
 	Bound string
 	// Asked is the command that the message of a rejected amend describes: the order that the amend would have
 	// made, with the order to be replaced in Order. If it is nil, the message describes the client's own command.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 )
@@ -211,8 +212,9 @@ var reasons = [rejectReasons]reason{
 		}
 		return text
 	}},
-	RateExceeded: {name: "rate_exceeded", text: func(c *Command, _ *Result) string {
-		return "account " + string(c.Account) + " exceeds its limit of orders and creates per second; try again later"
+	RateExceeded: {name: "rate_exceeded", text: func(c *Command, r *Result) string {
+		return "account " + string(c.Account) + " exceeds its limit of " +
+			cmp.Or(r.details().Bound, "orders and creates per second") + "; try again later"
 	}},
 	TooManyCancels: {name: "too_many_cancels", text: func(c *Command, _ *Result) string {
 		text := "account " + string(c.Account) + " has more open orders than fit into one record of the journal"

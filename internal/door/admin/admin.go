@@ -27,13 +27,13 @@ type Options struct {
 	// Started returns nil once Answer may be called, else the reason why it may not. An exchange that is not ready for
 	// orders may still answer queries and cancels.
 	Started func() error
-	// Admit waits for the memory to read a frame of frameBytes bytes. release returns the memory and is called once the
-	// frame is done. Admit is called only after Started has returned nil, for frames of more than 64 KiB, once 64 KiB
-	// have arrived. The error is shown to the client and means that nothing was done.
-	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
+	// Admit waits until a frame of frameBytes bytes may be read, of which head has arrived. release returns its memory
+	// and is called once the frame is done. Admit is called only after Started has returned nil, for frames of more than
+	// 64 KiB, once 64 KiB have arrived. Unless the error is Busy, it is shown to the client: nothing was done.
+	Admit func(ctx context.Context, head []byte, frameBytes int) (release func(), err error)
 	// Answer executes the XML of one frame, and calls tell with the reply's XML once it is durable. The reply is valid
 	// until tell returns. Answer is called only after Started has returned nil. An error means that tell was not
-	// called. If the error is Busy, nothing was executed, because too many frames were in progress.
+	// called. If the error is Busy, nothing was executed, because too many frames were in progress or waited.
 	Answer func(ctx context.Context, xml []byte, tell func(reply []byte)) error
 	Busy   error
 	// Refuse returns the XML of a reply with one error.

@@ -27,7 +27,7 @@ func options() Options {
 		Gatherer: prometheus.NewRegistry(),
 		Ready:    func() error { return nil },
 		Started:  func() error { return nil },
-		Admit:    func(context.Context, int) (func(), error) { return func() {}, nil },
+		Admit:    func(context.Context, []byte, int) (func(), error) { return func() {}, nil },
 		Answer: telling(func(_ context.Context, xml []byte) ([]byte, error) {
 			return fmt.Appendf(nil, "<results>%s</results>", xml), nil
 		}),
@@ -253,7 +253,7 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 	const full, most = 100_000, 200_000
 	held := 0
 	o := options()
-	o.Admit = func(_ context.Context, frameBytes int) (func(), error) {
+	o.Admit = func(_ context.Context, _ []byte, frameBytes int) (func(), error) {
 		if frameBytes > full {
 			return nil, fmt.Errorf("no memory for %d bytes", frameBytes)
 		}

@@ -27,11 +27,11 @@ type body struct {
 	cutOff  bool
 }
 
-// begin registers a body that is about to be read. end must be called before the request ends, with the error of
-// reading. It returns that error, or errSlowest if the body was cut off.
-func (b *bodies) begin(w http.ResponseWriter) (end func(error) error) {
+// begin registers a body that is about to be read, until the given time. end must be called before the request ends,
+// with the error of reading. It returns that error, or errSlowest if the body was cut off.
+func (b *bodies) begin(w http.ResponseWriter, until time.Time) (end func(error) error) {
 	mine := &body{control: http.NewResponseController(w)}
-	_ = mine.control.SetReadDeadline(time.Now().Add(bodyTimeout)) // on failure, the server's own timeout applies
+	_ = mine.control.SetReadDeadline(until) // on failure, the server's own timeout applies
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.arriving.Len() >= bodiesMax {
@@ -62,29 +62,36 @@ func (b *body) cut() {
 }
 
 // read reads the body of a request. A body of more than smallBodyMax bytes is admitted once that many have arrived.
-// release returns its memory; it may be called more than once.
+// While it waits for that, it is not among the arriving bodies, and its time to arrive stands still. release returns
+// its memory; it may be called more than once.
 func (h *xmlHandler) read(w http.ResponseWriter, r *http.Request) (xml []byte, release func(), err error) {
 	release = func() {}
 	most := int64(h.options.FrameBytesMax)
 	if r.ContentLength > most { // a client that waits for "100 Continue" is refused before it sends the body
 		return nil, release, &http.MaxBytesError{Limit: most}
 	}
-	end := h.bodies.begin(w)
-	defer func() { err = end(err) }()
 	limited := http.MaxBytesReader(w, r.Body, most)
+	until := time.Now().Add(bodyTimeout)
+	end := h.bodies.begin(w, until)
 	xml, err = io.ReadAll(io.LimitReader(limited, smallBodyMax+1))
-	if err != nil || len(xml) <= smallBodyMax {
+	if err = end(err); err != nil || len(xml) <= smallBodyMax {
 		return xml, release, err
 	}
 	size := int(most)
 	if r.ContentLength >= 0 {
 		size = int(r.ContentLength)
 	}
-	free, err := h.options.Admit(r.Context(), size)
-	if err != nil {
+	asked := time.Now()
+	free, err := h.options.Admit(r.Context(), xml, size)
+	switch {
+	case err == nil:
+	case errors.Is(err, h.options.Busy):
+		return nil, release, err
+	default:
 		return nil, release, &noMemoryError{err}
 	}
+	end = h.bodies.begin(w, until.Add(time.Since(asked)))
 	all := bytes.NewBuffer(append(make([]byte, 0, size+bytes.MinRead), xml...)) // large enough never to grow
 	_, err = all.ReadFrom(limited)
-	return all.Bytes(), sync.OnceFunc(free), err
+	return all.Bytes(), sync.OnceFunc(free), end(err)
 }

@@ -28,18 +28,20 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	var noMemory *noMemoryError
 	switch {
+	case err == nil:
+		h.answer(w, r, body, release)
 	case errors.As(err, &tooLarge):
 		h.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a frame is over the limit of %d bytes", tooLarge.Limit))
+	case errors.Is(err, h.options.Busy):
+		h.refuseBusy(w)
 	case errors.As(err, &noMemory):
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		h.refuse(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %s", bodyTimeout))
 	case errors.Is(err, errSlowest):
 		h.refuse(w, http.StatusServiceUnavailable, "the body did not arrive: "+err.Error())
-	case err != nil:
-		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
 	default:
-		h.answer(w, r, body, release)
+		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
 	}
 }
 
@@ -56,7 +58,7 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 	switch {
 	case err == nil:
 	case errors.Is(err, h.options.Busy):
-		h.refuse(w, http.StatusServiceUnavailable, "too many requests are in progress; nothing was done, try again")
+		h.refuseBusy(w)
 	default:
 		id := h.failed.Add(1)
 		if r.Context().Err() == nil { // the client is still connected, so the exchange is the cause
@@ -66,6 +68,11 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 			fmt.Sprintf("the exchange is stopping; whether the request was done is known after it has started again "+
 				"(request %d)", id))
 	}
+}
+
+// refuseBusy answers a request of which nothing was done, because too many are in progress or waiting.
+func (h *xmlHandler) refuseBusy(w http.ResponseWriter) {
+	h.refuse(w, http.StatusServiceUnavailable, "too many requests are in progress; nothing was done, try again")
 }
 
 func (h *xmlHandler) refuse(w http.ResponseWriter, status int, text string) {

@@ -2,6 +2,7 @@ package binance
 
 import (
 	"errors"
+	"time"
 
 	"outcry/internal/door"
 	"outcry/internal/door/asof"
@@ -23,10 +24,17 @@ func (d *Door) do(q *request, commands ...exchange.Command) ([]door.Outcome, *Er
 		commands[i].Account = q.account
 		requests[i].Command = commands[i]
 	}
+	if !q.expires.IsZero() && time.Now().After(q.expires) { // the request has waited for the view
+		return nil, errTooOld
+	}
 	results := make([]door.Outcome, len(commands))
-	pending, err := server.Call(q.ctx, server.Request(q.grant), requests, results)
+	caller := server.Request(q.grant)
+	caller.Expire(q.expires)
+	pending, err := server.Call(q.ctx, caller, requests, results)
 	switch {
-	case errors.Is(err, door.ErrBusy):
+	case errors.Is(err, door.ErrExpired):
+		return nil, errTooOld
+	case errors.Is(err, door.ErrBusy), errors.Is(err, door.ErrUndone), errors.Is(err, door.ErrAborted):
 		return nil, errNow
 	case errors.Is(err, door.ErrUnauthorized):
 		return nil, errUnknownKey

@@ -155,7 +155,7 @@ var documentedErrors = []struct {
 	{errNoKey, "the key is absent or malformed"},
 	{errUnknownKey, "there is no such key, it was revoked or has expired, or there is no such account"},
 	{errSignature, "the signature is not the key's"},
-	{errTooOld, "the timestamp is older than recvWindow"},
+	{errTooOld, "the timestamp is older than recvWindow, perhaps after a wait"},
 	{errTooNew, "the timestamp is more than a second ahead"},
 	{errWindow, "recvWindow is too large"},
 	{illegal("quantity", legalDecimal), "not a decimal; likewise client ids and whole numbers"},

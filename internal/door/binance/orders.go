@@ -2,6 +2,7 @@ package binance
 
 import (
 	"errors"
+	"time"
 
 	"outcry/internal/door/asof"
 	"outcry/internal/door/jsontext"
@@ -192,6 +193,7 @@ func (d *Door) cancelOpen(q *request) (work, *Error) {
 			if canceled, problem = d.cancelAll(q, orders, canceled); problem != nil {
 				return nil, problem
 			}
+			q.expires = time.Time{} // what has begun in time is finished
 		}
 		if len(canceled) == 0 {
 			return nil, errCancelUnknown

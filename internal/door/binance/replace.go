@@ -108,7 +108,7 @@ func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]b
 	switch {
 	case problem == errCancelUnknown: // the old order is no longer open
 		return d.replaceNothing(q, r)
-	case problem == errNow || problem == errUnknown || problem == errRate:
+	case problem == errNow || problem == errUnknown || problem == errRate || problem == errTooOld:
 		return nil, problem
 	case problem != nil:
 		return nil, replaceFailed(errReplaceFailed, "FAILURE", "FAILURE", problem.json(), problem.json())

@@ -21,7 +21,8 @@ type request struct {
 	ctx     context.Context
 	address string // address of the client
 	arrived time.Time
-	key     string // API key of the request
+	expires time.Time // end of its recvWindow: no command is executed later; set by checkTime for signed routes
+	key     string    // API key of the request
 	values  map[string]string
 	// signed is the signed text, and signature is the client's signature of it.
 	signed, signature string
@@ -184,7 +185,7 @@ func (q *request) isSigned() bool {
 	return err == nil && hmac.Equal(given, mac.Sum(nil))
 }
 
-// checkTime returns an error if the request's timestamp is too old or too new.
+// checkTime returns an error if the request's timestamp is too old or too new, else sets expires.
 func (q *request) checkTime() *Error {
 	value, problem := q.need("timestamp")
 	if problem != nil {
@@ -215,5 +216,6 @@ func (q *request) checkTime() *Error {
 	case q.arrived.Sub(sent) > window:
 		return errTooOld
 	}
+	q.expires = sent.Add(window)
 	return nil
 }

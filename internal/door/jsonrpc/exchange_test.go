@@ -52,6 +52,7 @@ type server struct {
 	data     string // directory of journal and tokens
 	sessions *door.Server
 	gate     atomic.Uint64 // the views pass on no later records
+	disk     sync.Mutex    // while a test holds it, the journal's disk finishes no sync after the present one
 	figures  *prometheus.Registry
 	log      logged
 	tokens   map[string]string              // by scope; nil if no token is required
@@ -87,11 +88,22 @@ func (l *logged) lines(having string) (all []string) {
 // that is 0. If scopes are given, it requires tokens, and has one token for each scope and one for admin.
 func start(t *testing.T, idle time.Duration, scopes ...string) *server {
 	t.Helper()
+	return startWith(t, 1<<20, idle, scopes...)
+}
+
+// startWith is start with a size of the journal's segments. The journal has room for two segments of records that wait
+// for the disk.
+func startWith(t *testing.T, segment int64, idle time.Duration, scopes ...string) *server {
+	t.Helper()
 	s := &server{t: t, data: t.TempDir(), figures: prometheus.NewRegistry()}
 	log := slog.New(slog.NewTextHandler(&s.log, nil))
 	s.gate.Store(math.MaxUint64)
 	tokens := s.newTokens(scopes, log)
-	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
+	j, err := journal.Open(s.data+"/journal", journal.Options{Version: exchange.EventVersion, SegmentBytes: segment,
+		OnSync: func(int, int, time.Duration) {
+			s.disk.Lock()
+			defer s.disk.Unlock()
+		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	events := engine.NewTrail(j)

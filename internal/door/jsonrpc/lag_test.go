@@ -2,6 +2,8 @@ package jsonrpc_test
 
 import (
 	"context"
+	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/door"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
@@ -75,4 +78,72 @@ func TestTradersOfDustDelayNobodyElse(t *testing.T) {
 	s.gate.Store(before + 3*(16_384+65+64) + 10)
 	require.Nil(t, w.Next().Error)
 	require.Equal(t, 3.0, s.slowed())
+}
+
+// serveXML serves XML over TCP and returns the address.
+func (s *server) serveXML() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(s.t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.sessions.Serve(l, door.Adapt(wire.XML{})) }()
+	s.t.Cleanup(func() {
+		require.NoError(s.t, s.sessions.Shutdown(context.Background()))
+		require.NoError(s.t, <-served)
+	})
+	return l.Addr().String()
+}
+
+// TestASlowSyncSlowsNoClient: while the journal's disk does not finish a sync, the views may not see the records that
+// wait for it. So no client waits for the views and no order is rejected because of them, however much its client
+// sends. Cancel-all and the registrar work too. Once the sync ends, all are answered.
+func TestASlowSyncSlowsNoClient(t *testing.T) {
+	// Not parallel: the views have little time to take all of it in before the answer over WebSocket is due.
+	s := startWith(t, 16<<20, 0)
+	s.create(`<account id="1" balance="1000000"/><account id="2" balance="100000"/><symbol sym="SPY"/>`)
+	w, address := s.dial(), s.serveXML()
+	const place, order = `{"account":"2","sym":"SPY","amount":"1","limit":"1"}`, `<order sym="SPY" amount="1" limit="1"/>`
+	w.Must("order.place", place)
+	s.disk.Lock()
+	release := sync.OnceFunc(s.disk.Unlock)
+	defer release()
+	w.Must("order.place", place) // the last sync that ends; the disk is slow from then on
+	before := s.sessions.Mark().Seq
+	executed := func(more int) {
+		require.Eventually(t, func() bool { return s.sessions.Mark().Seq >= before+uint64(more) }, patience, time.Millisecond)
+	}
+
+	// The first frame of each connection is more than its share, and all are more than that of their account.
+	const connections, each = 4, 17_000
+	first := wire.AppendFrame(nil, []byte(`<transactions id="1">`+strings.Repeat(order, each)+`</transactions>`))
+	second := wire.AppendFrame(nil, []byte(`<transactions id="1">`+order+`<query id="1"/></transactions>`))
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for range connections {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer conn.Close()
+		sending.Go(func() {
+			_, err := conn.Write(append(first[:len(first):len(first)], second...))
+			assert.NoError(t, err)
+			replies := wire.NewFrameReader(conn, 16<<20)
+			for range 2 {
+				reply, err := replies.Next()
+				assert.NoError(t, err)
+				assert.NotContains(t, string(reply), "<error")
+			}
+		})
+	}
+	executed(connections * (each + 1))
+	w.Send("order.place", place)
+	created := make(chan string, 1)
+	go func() {
+		created <- s.xml(`<create><account id="3" balance="1"/><symbol sym="QQQ"/></create>`) +
+			s.xml(`<transactions id="2"><cancel-all/></transactions>`)
+	}()
+	executed(connections*(each+1) + 3)
+	require.Zero(t, s.slowed(), "nothing that waits for the disk is lag of a view")
+	release()
+	require.Nil(t, w.Next().Error)
+	require.NotContains(t, <-created, "<error")
+	sending.Wait()
 }

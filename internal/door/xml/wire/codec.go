@@ -1,6 +1,10 @@
 package wire
 
-import "io"
+import (
+	"io"
+
+	"outcry/internal/exchange"
+)
 
 // XML is the protocol's implementation of door.Codec, which documents the methods. It is comparable.
 type XML struct {
@@ -23,6 +27,9 @@ func (XML) Memory(frame []byte) int { return DecodeMemory(frame) }
 
 // ExecutionBytesMin returns the smallest size of an execution in a reply, in bytes.
 func (XML) ExecutionBytesMin() int { return ExecutionBytesMin }
+
+// Account returns the account of a frame of <transactions>: see AccountOf.
+func (XML) Account(head []byte) (account exchange.AccountID, ok bool) { return AccountOf(head) }
 
 // Token returns the token of an <auth> frame; ok is false for every other frame.
 func (XML) Token(frame []byte) (token string, ok bool) { return DecodeAuth(frame) }

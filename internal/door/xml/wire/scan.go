@@ -34,6 +34,36 @@ func (s *scanner) scan() bool {
 	return done && s.at == len(s.xml)
 }
 
+// AccountOf returns the account of a frame of <transactions> from the frame's first bytes. ok is false if they do not
+// show it, and for other frames. The decoder may still find the frame wrong.
+func AccountOf(head []byte) (account exchange.AccountID, ok bool) {
+	s := scanner{xml: head}
+	for s.space(); s.skipThrough("<?", "?>") || s.skipThrough("<!--", "-->"); {
+		s.space()
+	}
+	if !s.skipToken("<transactions") {
+		return "", false
+	}
+	for s.has&(idAttr|accountAttr) == 0 {
+		if s.space(); !s.attribute() {
+			return "", false
+		}
+	}
+	account, err := exchange.ParseAccountID(string(s.id))
+	return account, err == nil
+}
+
+// skipThrough returns true if the unread bytes begin with begin. It then skips what follows up to and including end, or
+// all bytes if there is no end.
+func (s *scanner) skipThrough(begin, end string) bool {
+	if !s.skipToken(begin) {
+		return false
+	}
+	_, rest, _ := bytes.Cut(s.xml[s.at:], []byte(end))
+	s.at = len(s.xml) - len(rest)
+	return true
+}
+
 // transactions reads <transactions>.
 func (s *scanner) transactions() bool {
 	if !s.startTag() || s.has != idAttr && s.has != accountAttr || !s.account() {

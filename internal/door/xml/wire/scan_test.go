@@ -408,3 +408,23 @@ func corpus(t require.TestingT, target string) (inputs [][]byte) {
 	}
 	return inputs
 }
+
+// TestAccountOfReadsTheFirstBytes: the account of a frame is known as soon as its root element has it.
+func TestAccountOfReadsTheFirstBytes(t *testing.T) {
+	for head, want := range map[string]exchange.AccountID{
+		`<transactions id="1">`: "1",
+		`<transactions id="1`:   "",
+		" <?xml?>\n<!-- <transactions id=\"9\"> --><transactions\n account = '7' >": "7",
+		`<transactions id="a&amp;b">`:     "",
+		`<transactions>`:                  "",
+		`<transactions other="1" id="2">`: "",
+		`<create><account id="1"`:         "",
+		`<!-- never closed`:               "",
+		`<?`:                              "",
+		``:                                "",
+	} {
+		account, ok := AccountOf([]byte(head))
+		require.Equal(t, want, account, "%q", head)
+		require.Equal(t, want != "", ok, "%q", head)
+	}
+}
