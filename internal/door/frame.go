@@ -13,11 +13,11 @@ import (
 // textTokenEnded is the reply to a frame whose token has ended.
 const textTokenEnded = "the token of this request has ended"
 
-// Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
-// it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
-// reservation. Before that, Admit waits until the sender is within its share of the followers' pending work: the token of
-// ctx or, if tokens are not required, the account that the frame's first bytes, head, name. The error is ErrBusy if too
-// many callers wait for that, ctx's, or for the client. Nothing was done then.
+// Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for it. The
+// caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no reservation. Before that,
+// Admit waits until the sender is within its share of the followers' pending work: the token of ctx or, if tokens are
+// not required, the account that the frame's first bytes, head, name. The error is ErrBusy if too many callers wait for
+// that, ctx's, or for the client. Nothing was done then.
 func (s *Server) Admit(ctx context.Context, c Codec, head []byte, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil
