@@ -14,6 +14,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal/trail"
+	"outcry/internal/process/recent"
 )
 
 // Options are what a View needs.
@@ -47,26 +48,27 @@ type View struct {
 
 	// mu guards the fields below. Only Run writes to them, except for watches and listeners, so Run may read the
 	// others without it.
-	mu       sync.RWMutex
-	scratch  exchange.Event   // memory for event
-	event    *exchange.Event  // record that is being applied
-	at       uint64           // seq of that record
-	incoming orderMore        // rarely used fields of the order that the record accepts
-	posting  exchange.Posting // memory for the record's postings
-	makers   []*account       // owners of the resting orders in the record's fills
-	found    found
-	touched  []*watch   // watched accounts that the record has changed so far
-	resting  []*resting // books with listeners that the record has changed so far
-	accounts map[exchange.AccountID]*account
-	list     []*account // by account.number
-	symbols  map[exchange.Symbol]symbolNumber
-	markets  []symbol // by symbolNumber
-	fills    fills
-	open     openOrders
-	watches  map[exchange.AccountID]*watch
-	unopened int // watches of accounts that are not open yet
-	kept     kept
-	swept    time.Time // time of the last sweep; used only by Run
+	mu             sync.RWMutex
+	scratch        exchange.Event   // memory for event
+	event          *exchange.Event  // record that is being applied
+	at             uint64           // seq of that record
+	incoming       orderMore        // rarely used fields of the order that the record accepts
+	posting        exchange.Posting // memory for the record's postings
+	makers         []*account       // owners of the resting orders in the record's fills
+	recentAccounts recent.Values[exchange.AccountID, *account]
+	recentSymbols  recent.Values[exchange.Symbol, symbolNumber]
+	touched        []*watch   // watched accounts that the record has changed so far
+	resting        []*resting // books with listeners that the record has changed so far
+	accounts       map[exchange.AccountID]*account
+	list           []*account // by account.number
+	symbols        map[exchange.Symbol]symbolNumber
+	markets        []symbol // by symbolNumber
+	fills          fills
+	open           openOrders
+	watches        map[exchange.AccountID]*watch
+	unopened       int // watches of accounts that are not open yet
+	kept           kept
+	swept          time.Time // time of the last sweep; used only by Run
 }
 
 // Seq returns the seq of the last applied record.
@@ -102,6 +104,28 @@ func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolN
 		return nil, 0, fmt.Errorf("symbol %s was never made", s)
 	}
 	return a, sym, nil
+}
+
+// findAccount returns an account, nil if it was never opened. Only Run may call it.
+func (v *View) findAccount(id exchange.AccountID) *account {
+	a, ok := v.recentAccounts.Find(id)
+	if !ok {
+		if a = v.accounts[id]; a != nil {
+			v.recentAccounts.Keep(id, a)
+		}
+	}
+	return a
+}
+
+// findSymbol returns a symbol. made is false if it was never made. Only Run may call it.
+func (v *View) findSymbol(s exchange.Symbol) (n symbolNumber, made bool) {
+	if n, made = v.recentSymbols.Find(s); made {
+		return n, true
+	}
+	if n, made = v.symbols[s]; made {
+		v.recentSymbols.Keep(s, n)
+	}
+	return n, made
 }
 
 // add makes an account. The id must be new.

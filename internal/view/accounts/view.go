@@ -20,7 +20,7 @@
 // (ListenOrders).
 //
 // The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and
-// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go, found.go and
+// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go and
 // account.go have the state; resting.go, watch.go, audience.go, fills.go, ages.go, openorders.go, orders.go and slab.go
 // have its parts.
 package accounts

@@ -29,6 +29,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal/trail"
+	"outcry/internal/process/recent"
 )
 
 const (
@@ -80,8 +81,8 @@ type Feed struct {
 	// Only Run uses the fields below.
 	scratch   exchange.Event // memory for the event being applied
 	pending   []*symbol      // symbols that changed since TakeChanged took them, oldest first
-	last      *symbol        // symbol of the previous record; the next record is often for the same symbol
-	change    Change         // passed to listeners, and reused, as is market
+	recent    recent.Values[exchange.Symbol, *symbol]
+	change    Change // passed to listeners, and reused, as is market
 	market    Market
 	marks     marks        // levels changed by the current record, if its symbol has listeners
 	unflushed []*listening // listeners that got changes since their last Flush
@@ -245,12 +246,12 @@ func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
 // note applies an event of an existing symbol, and returns the symbol. Its caller holds mu, and calls noted once
 // everything in the record for that symbol is applied.
 func (f *Feed) note(e *exchange.Event) (*symbol, error) {
-	s := f.last
-	if s == nil || s.name != e.Symbol {
+	s, ok := f.recent.Find(e.Symbol)
+	if !ok {
 		if s = f.symbols[e.Symbol]; s == nil {
 			return nil, fmt.Errorf("it is for symbol %s, which was never created", e.Symbol)
 		}
-		f.last = s
+		f.recent.Keep(e.Symbol, s)
 	}
 	if err := s.note(e, &f.slots); err != nil {
 		return nil, err
