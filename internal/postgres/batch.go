@@ -40,6 +40,7 @@ type batch struct {
 	plain, rare record
 	canceling   record // row of a cancel, with the columns of cancel_log only
 	executing   execution
+	posting     exchange.Posting
 
 	// orders of this batch as of its end, without those that their own record closed
 	orders   []restingRow
@@ -178,8 +179,8 @@ func (b *batch) add(seq uint64, kept *exchange.KeptEvent) error {
 	if e.Ref != "" {
 		b.refs.add(b.row)
 	}
-	for p := range e.Postings() {
-		b.post(&p)
+	for i := 0; e.Posting(i, &b.posting); i++ {
+		b.post(&b.posting)
 	}
 	switch e.Kind {
 	case exchange.AccountOpened:

@@ -110,8 +110,8 @@ func TestFastRowsAreThoseOfTheColumns(t *testing.T) {
 			Execution: exchange.Execution{Shares: row.Shares, Price: row.Limit, Time: number()}})
 		requireFast(t, restingTable, putResting, &restingRow{amended: flag(), renamed: flag(),
 			Changes: exchange.Changes{Reduced: exchange.Shares(number()), ReducedAt: number()},
-			OrderState: exchange.OrderState{ID: row.Order, Account: row.Account, Symbol: row.Symbol, Terms: row.Terms,
-				Shares: row.Shares, Open: exchange.Shares(number()), OnDisconnect: row.OnDisconnect}})
+			ID:      row.Order, Account: row.Account, Symbol: row.Symbol, Terms: row.Terms, Shares: row.Shares,
+			Open: exchange.Shares(number()), OnDisconnect: row.OnDisconnect})
 	}
 }
 

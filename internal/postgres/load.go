@@ -57,10 +57,7 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 	}
 	if err == nil {
 		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *restingRow) {
-			if o.Lineage = nil; o.amended {
-				o.Lineage = &exchange.Lineage{First: o.ID, Changes: o.Changes}
-			}
-			snap.Orders = append(snap.Orders, o.OrderState)
+			snap.Orders = append(snap.Orders, o.state())
 		})
 	}
 	return err

@@ -122,13 +122,28 @@ var marketTable = &table[exchange.TradedState]{"market", []column[exchange.Trade
 	nanos("last_nanos", func(t *exchange.TradedState) *int64 { return &t.Time }, nil),
 }}
 
-// restingRow is a row of resting_orders.
+// restingRow is a row of resting_orders. A batch has one for each of its orders that rests, so it has no other fields.
 type restingRow struct {
-	exchange.OrderState
-	amended bool // an amend changed the order
-	renamed bool // an amend only gave the order a ref
+	ID      exchange.OrderID
+	Account exchange.AccountID
+	Symbol  exchange.Symbol
+	exchange.Terms
+	Shares, Open exchange.Shares
+	OnDisconnect bool
+	amended      bool // an amend changed the order
+	renamed      bool // an amend only gave the order a ref
 
 	exchange.Changes // number of shares by which amends reduced the order, and the time of the last one
+}
+
+// state returns the order as a snapshot holds it.
+func (o *restingRow) state() exchange.OrderState {
+	s := exchange.OrderState{ID: o.ID, Account: o.Account, Symbol: o.Symbol, Terms: o.Terms, Shares: o.Shares,
+		Open: o.Open, OnDisconnect: o.OnDisconnect}
+	if o.amended {
+		s.Lineage = &exchange.Lineage{First: o.ID, Changes: o.Changes}
+	}
+	return s
 }
 
 // instructions returns what the column of that name has.
