@@ -85,7 +85,7 @@ func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
 		stdout, stderr, status := lab("", "bench", "run", "--addr="+student(t, faulty.Options{Habits: c.habits}),
 			"--orders=200", "--connections=2")
 		require.Equal(t, cli.ExitOK, status, stderr)
-		require.Contains(t, stdout, "2 connections, 1 under way on each; "+c.want)
+		require.Contains(t, stdout, "2 connections, 1 in flight on each; "+c.want)
 		require.Regexp(t, `\n127\.0\.0\.1:\d+ +\d+ +[\d.]+ +[\d.]+ +200 +0\n`+
 			`--beside measures Outcry and an echo server too\n$`, stdout)
 	}
@@ -99,7 +99,7 @@ func TestABenchOfOutcryWithoutRefs(t *testing.T) {
 	require.Contains(t, stdout, "asked        200 orders: 0 lost, 0 doubled")
 	stdout, stderr, status = lab("", "bench", "run", "--addr="+p.Addr, "--orders=200", "--no-refs", "--depth=4")
 	require.Equal(t, cli.ExitOK, status, stderr)
-	require.Contains(t, stdout, "4 connections, 4 under way on each; habits: those of the protocol\n")
+	require.Contains(t, stdout, "4 connections, 4 in flight on each; habits: those of the protocol\n")
 }
 
 // TestWhatAServerDoesWrongUnderLoadIsTold: a server's errors are shown in the table, below it, and by the exit
@@ -166,7 +166,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	}
 	for args, text := range map[string]string{
 		"--experiment=none":               `--experiment "none": must be one of cores, `,
-		"--experiment=mix5 --rate=5":      "--rate 5: an experiment has none",
+		"--experiment=mix5 --rate=5":      "--rate 5: an experiment has no rate",
 		"--experiment=mix5 --depth=2":     "--depth 2: an experiment has 1",
 		"--experiment=mix5 --requests=-1": "--requests -1: must be from 0",
 	} {

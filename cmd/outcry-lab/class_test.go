@@ -157,10 +157,10 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 
 	stderr, status = class("3", "--cash=100", "--first=10")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, file+" is of a class with 2 accounts, 10 to 11: give the same numbers")
+	require.Contains(t, stderr, file+" belongs to a class with 2 accounts, 10 to 11: give the same numbers")
 	stderr, status = class("2", "--cash=101", "--first=10")
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, file+" is of a class that was opened with other cash or shares: give the same")
+	require.Contains(t, stderr, file+" belongs to a class that was opened with other cash or shares: give the same")
 	require.NotContains(t, stderr, "run the same command again")
 	require.Equal(t, tokens, tokensOf(t, file))
 
@@ -230,7 +230,7 @@ func TestWhatCannotBeResetIsNamed(t *testing.T) {
 	for _, step := range []struct{ make, want string }{
 		{"", "there is no data directory"},
 		{".", "no exchange in"},
-		{"raft", "of a node of a cluster"},
+		{"raft", "belongs to a node of a cluster"},
 	} {
 		if step.make != "" {
 			require.NoError(t, os.MkdirAll(filepath.Join(data, step.make), 0o700))

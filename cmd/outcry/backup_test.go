@@ -318,7 +318,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "--segment 7: must be from 65536")
 	refused(t, "exists already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
-	refused(t, "they are not of the same exchange", "backup", "--data="+l.data, "--database-url="+another, file+"2")
+	refused(t, "they belong to different exchanges", "backup", "--data="+l.data, "--database-url="+another, file+"2")
 	refused(t, "no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
 	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq - 1")

@@ -149,7 +149,7 @@ func differences(views []remote.NodeView) (texts []string) {
 				texts = append(texts, fmt.Sprintf("nodes %d and %d both lead in term %d", x.Node, y.Node, x.Term))
 			}
 			if x.Cluster != y.Cluster && x.Cluster != "" && y.Cluster != "" {
-				texts = append(texts, fmt.Sprintf("nodes %d and %d are of different clusters", x.Node, y.Node))
+				texts = append(texts, fmt.Sprintf("nodes %d and %d belong to different clusters", x.Node, y.Node))
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	got, _, status = outcry("", "cluster", "status", "--http", https)
 	require.Equal(t, cli.ExitError, status)
 	for _, text := range []string{"nodes 1 and 2 have different digests at record 10", "nodes 1 and 3 both lead in term 7",
-		"nodes 2 and 3 are of different clusters"} {
+		"nodes 2 and 3 belong to different clusters"} {
 		require.Contains(t, got, "WRONG: "+text+"\n")
 	}
 	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleStarting

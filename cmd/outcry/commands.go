@@ -154,7 +154,7 @@ and deposits work, and open orders keep their places. A symbol that is already h
 keeps its first reason.`,
 			Examples: []string{"halt SPY news pending"}, Prepare: onLeader((*operator).halt)},
 		{Name: "resume", Reaches: cli.HTTPSide, Summary: "accept orders for a symbol again",
-			Arguments: []cli.Argument{cli.SymWord}, Text: "A symbol that is not halted stays as it is.",
+			Arguments: []cli.Argument{cli.SymWord}, Text: "If the symbol is not halted, nothing changes.",
 			Examples: []string{"resume SPY"}, Prepare: onLeader((*operator).resume)},
 	}
 }
@@ -174,11 +174,11 @@ place new orders.`,
 and queries work. Its open orders are canceled right afterwards.`,
 			Examples: []string{"block 1 suspected fraud"}, Prepare: onLeader((*operator).block)},
 		{Name: "unblock", Reaches: cli.HTTPSide, Summary: "accept orders of an account again",
-			Arguments: []cli.Argument{cli.AccountWord}, Text: "An account that is not blocked stays as it is.",
+			Arguments: []cli.Argument{cli.AccountWord}, Text: "If the account is not blocked, nothing changes.",
 			Examples: []string{"unblock 1"}, Prepare: onLeader((*operator).unblock)},
 		{Name: "limits", Reaches: cli.HTTPSide, Summary: "show or change the limits of an account's orders",
 			Arguments: []cli.Argument{cli.AccountWord},
-			Text:      "Limits that no flag names stay as they are, and so do open orders.",
+			Text:      "Limits without a flag do not change, nor do open orders.",
 			Examples:  []string{"limits 1", "limits 1 --shares 1000 --open 50", "limits 1 --notional none"}, Prepare: limits},
 	}
 }

@@ -28,8 +28,8 @@ WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 // tokenAdd declares the flags of the command token add and returns the function that runs it.
 func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
-	scope := f.String("scope", "", "`scope`: what the token is for")
-	hmac := f.String("hmac", "", "`account` for which a key that signs requests is made")
+	scope := f.String("scope", "", "`scope`: what the token allows")
+	hmac := f.String("hmac", "", "`account` for a new key, which signs requests")
 	expires := f.String("expires", "", "`when` it expires; empty for never")
 	note := f.String("note", "", "`text` for people, such as the owner's name")
 	return func([]string) error {

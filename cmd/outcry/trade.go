@@ -151,8 +151,7 @@ func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
 // declareInstructions adds the flags for an order's instructions.
 func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
 	f.BoolVar(&o.Market, "market", false, "execute at the best available prices, up to LIMIT if it is given")
-	f.Func("tif", "`time` in force: GTC stays open, of an IOC the part that does not execute at once is canceled, FOK "+
-		"executes "+
+	f.Func("tif", "`time` in force: GTC stays open; IOC cancels the part that does not execute at once; FOK executes "+
 		"completely at once or is rejected", oneOf(&o.TIF, api.GTC, api.IOC, api.FOK))
 	f.BoolVar(&o.Post, "post", false, "reject the order if it would execute at once")
 	f.Func("stp", "which `order` to cancel when two orders of the account match: newest, oldest or both",

@@ -253,7 +253,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"a closed order open",
 		`INSERT INTO resting_orders SELECT id, account, sym, amount, limit_price, 1 FROM order_log WHERE id NOT IN ` +
 			`(SELECT id FROM resting_orders) LIMIT 1`,
-		"history", `resting_orders: .*order \d+ is there and should not be`},
+		"history", `resting_orders: .*order \d+ should not exist`},
 	{"the view of orders",
 		`CREATE OR REPLACE VIEW orders AS ` +
 			`SELECT id, account, sym, 1.0 AS amount, 1.0 AS limit_price, 0.0 AS open, 1.0 AS executed, 0.0 AS canceled, time, ` +
@@ -271,7 +271,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"a candle", `UPDATE candles SET high = high + 1 WHERE ctid = (SELECT max(ctid) FROM candles)`, "history",
 		`candles, sym [AB], seconds \d+, start \d+: it has .*; its executions sum up to`},
 	{"an account's orders", `DELETE FROM placed_log WHERE ctid = (SELECT max(ctid) FROM placed_log)`, "history",
-		`placed_log, all rows: they have \d+ orders, there are \d+`},
+		`placed_log, all rows: they have \d+ orders, but order_log has \d+`},
 	{"what was traded", `UPDATE market SET shares = shares + 0.00000001 WHERE sym = 'A'`, "history",
 		`market, sym A: it has \d+ trades of .*; its executions sum up to \d+ trades of`},
 	{"the last price", `UPDATE market SET last_price = last_price + 1 WHERE sym = 'B'`, "history",

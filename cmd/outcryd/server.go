@@ -355,7 +355,7 @@ func (s *server) stop() (err error) {
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
 		if waitErr := s.catchUp(ctx, last); waitErr != nil {
-			s.log.Warn("Postgres is not up to date; the next start brings it there",
+			s.log.Warn("Postgres is not up to date; the next start will bring it up to date",
 				"applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
 		}
 	}

@@ -166,7 +166,7 @@ func (k kind) appendFile(dst []byte, all []Entry) []byte {
 // checkNote returns an error if a note is too long or has characters that cannot be printed.
 func checkNote(note string) error {
 	if utf8.RuneCountInString(note) > noteCharsMax {
-		return fmt.Errorf("a note of %d characters: at most %d", utf8.RuneCountInString(note), noteCharsMax)
+		return fmt.Errorf("the note has %d characters, the limit is %d", utf8.RuneCountInString(note), noteCharsMax)
 	}
 	if !utf8.ValidString(note) || strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Errorf("note %.100q has a character that cannot be printed", note)

@@ -65,7 +65,7 @@ func TestANoteHasTwoHundredCharacters(t *testing.T) {
 	_, _, err := Add(dir, scope(t, "admin"), time.Time{}, strings.Repeat("ü", 200))
 	require.NoError(t, err)
 	_, _, err = Add(dir, scope(t, "admin"), time.Time{}, strings.Repeat("ü", 201))
-	require.ErrorContains(t, err, "a note of 201 characters: at most 200")
+	require.ErrorContains(t, err, "the note has 201 characters, the limit is 200")
 }
 
 // The owner of the data directory must not be able to choose, by a link, which file root opens, makes or

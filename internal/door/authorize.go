@@ -65,7 +65,8 @@ func (c *session) prove() (reason string, ok bool) {
 		var grant *auth.Grant
 		if grant, err = c.checkToken(frame); err == nil {
 			if full := c.caller.Prove(grant); full != nil {
-				c.log(slog.LevelWarn, "a connection is refused: its token has too many", 0, slog.String("token", grant.ID))
+				c.log(slog.LevelWarn, "a connection is refused: its token has too many connections", 0,
+					slog.String("token", grant.ID))
 				return full.Error(), false
 			}
 			c.begin(grant)

@@ -36,7 +36,7 @@ type fake struct {
 	changed    chan struct{} // closed and replaced at each change of the fields above
 	executeErr error
 	durableErr error
-	work       uint32           // Result.Work of each order and cancel-all
+	work       uint32           // the Result.Work that each order and cancel-all reports
 	executions int              // number of executions of each order
 	past       exchange.OrderID // orders up to this one are only in the database
 	away       bool             // the database answers with an error

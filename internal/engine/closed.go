@@ -28,8 +28,8 @@ func (q *closedQueue) pop(seq uint64) bool {
 // task usually closes, so that memory shrinks, but few enough not to stall the shard.
 const forgetMax = 256
 
-// standbyClosed lists the records that closed orders which can be forgotten, of all
-// books, oldest record first. Each book forgets its own orders in the same order.
+// standbyClosed lists, for all books, the records that closed orders that can be forgotten, oldest record first. Each
+// book forgets its own orders in the same order.
 type standbyClosed struct {
 	queue.Queue[closedIn]
 	orders int // orders in the queue

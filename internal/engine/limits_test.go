@@ -45,7 +45,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	}
 	m.agrees()
 
-	// An engine that starts with lower limits keeps everything as well.
+	// An engine that starts with lower limits also keeps everything.
 	m.Close()
 	state := exchange.NewState()
 	for _, e := range m.events(1) {

@@ -44,7 +44,7 @@ type Standby struct {
 
 	// mu guards the fields below, and the state.
 	mu     sync.RWMutex
-	state  *exchange.State // nil once it is handed over or the standby is closed
+	state  *exchange.State // nil once the state was handed over or the standby is closed
 	seq    uint64
 	err    error // the reason why a record could not be applied; once set, the state is unusable
 	books  []standbyBook

@@ -111,8 +111,8 @@ func TestAnEngineFindsTheOrdersOfItsFirstState(t *testing.T) {
 	require.Equal(t, exchange.UnknownOrder, got[5].Reason)
 }
 
-// TestOrdersAreFoundWhileSymbolsAreMade lets sessions make symbols, and query and cancel
-// orders in them. It is meant for the race detector, too.
+// TestOrdersAreFoundWhileSymbolsAreMade lets sessions make symbols, and query and cancel orders in them. It is also
+// meant for the race detector.
 func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	m := open(t, Options{})
 	var sessions sync.WaitGroup

@@ -30,7 +30,7 @@ type Stats struct {
 	RefsAsked     int64   // refs that were looked up in Postgres, since the start
 	LastOrder     uint64  // highest order id given out
 	Appended      uint64  // seq of the journal's last record
-	Lag           uint64  // number of records that Postgres lags the journal by
+	Lag           uint64  // number of records by which Postgres lags behind the journal
 	Instructions  InstructionStats
 	Switches      int64 // armed dead man's switches
 }

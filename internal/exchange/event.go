@@ -26,8 +26,8 @@ const (
 	// orders; its first part is an OrderAccepted or an OrderReplaced.
 	OrderContinued EventKind = 9 // Order, Account, Symbol, Terms, Shares (open before this part), Before, Fills
 
-	// OrderReduced is an amend that keeps the order's id and place: Order, Account, Symbol, Terms, Shares
-	// (those taken off, 0 for an amend that only uses a ref), Amend.
+	// OrderReduced is an amend that keeps the order's id and place: Order, Account, Symbol, Terms, Shares (those removed,
+	// 0 for an amend that only uses a ref), Amend.
 	OrderReduced EventKind = 10
 	// OrderReplaced is an amend that cancels the remainder of an order and enters a new order in its place:
 	// the fields of OrderAccepted, for the new order, and Amend.

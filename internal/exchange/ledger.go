@@ -14,7 +14,7 @@ import (
 type Ledger struct {
 	accounts    accountTable
 	instruments map[Symbol]*Instrument
-	opened      Cash          // sum of all balances that accounts were opened with
+	opened      Cash          // sum of the opening balances of all accounts
 	count       count[Cash]   // running count of all cash, see Reconcile
 	open        int           // number of open orders of all accounts
 	numbered    []*Instrument // by Instrument.number - 1
@@ -103,7 +103,7 @@ func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 // Open opens an account. It panics if MayOpen does not return OK.
 func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
-		panic(fmt.Sprintf("exchange: account %s opened in spite of %s", id, r))
+		panic(fmt.Sprintf("exchange: account %s cannot be opened: %s", id, r))
 	}
 	a := l.accounts.add(id)
 	a.balance, a.counted = balance, l.count.round
@@ -111,7 +111,7 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	l.count.addGain(a.counted, balance)
 }
 
-// List makes a symbol, or returns its instrument if it exists.
+// List creates a symbol and returns its instrument, or the existing one.
 func (l *Ledger) List(s Symbol) *Instrument {
 	in := l.instruments[s]
 	if in == nil {
@@ -138,7 +138,7 @@ func (l *Ledger) MayDeposit(in *Instrument, id AccountID, p Position) RejectReas
 // return OK.
 func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 	if r := l.MayDeposit(in, id, p); r != OK {
-		panic(fmt.Sprintf("exchange: shares of %s deposited with account %s in spite of %s", in.Symbol, id, r))
+		panic(fmt.Sprintf("exchange: shares of %s cannot be deposited with account %s: %s", in.Symbol, id, r))
 	}
 	h := in.positionOf(l.accounts.find(id))
 	h.shares = h.shares.Add(p)
@@ -296,7 +296,7 @@ func (in *Instrument) find(a *Account) *position {
 	return h
 }
 
-// positionOf returns the account's position, and makes an empty one if it has none.
+// positionOf returns the account's position, and creates an empty one if it has none.
 func (in *Instrument) positionOf(a *Account) *position {
 	h := in.find(a)
 	if h == nil {

@@ -71,7 +71,7 @@ func (s *State) apply(e *Event) error {
 		return nil
 	case SymbolMade:
 		if s.Books[e.Symbol] != nil {
-			return fmt.Errorf("exchange: replay: symbol %s made twice", e.Symbol)
+			return fmt.Errorf("exchange: replay: symbol %s was created twice", e.Symbol)
 		}
 		book := s.List(e.Symbol)
 		if e.SymbolRules != nil {

@@ -129,7 +129,7 @@ func difference[T any](got, want []T, key, value func(*T) string, order func(a, 
 		case i == len(got) || i < len(want) && order(&got[i], &want[i]) > 0:
 			return fmt.Errorf("exchange: %s is missing: it should have %s", key(&want[i]), value(&want[i]))
 		case i == len(want) || order(&got[i], &want[i]) < 0:
-			return fmt.Errorf("exchange: %s is there and should not be: it has %s", key(&got[i]), value(&got[i]))
+			return fmt.Errorf("exchange: %s should not exist: it has %s", key(&got[i]), value(&got[i]))
 		case value(&got[i]) != value(&want[i]):
 			return fmt.Errorf("exchange: %s has %s; it should have %s", key(&got[i]), value(&got[i]), value(&want[i]))
 		}

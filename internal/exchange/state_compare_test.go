@@ -26,11 +26,11 @@ func TestTheFirstDifferenceIsNamedWithBothValues(t *testing.T) {
 		"order 4 is missing: it should have account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
 			s.Orders = s.Orders[:1]
 		},
-		"order 9 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
+		"order 9 should not exist: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
 			s.Orders = append(s.Orders, s.Orders[1])
 			s.Orders[2].ID = 9
 		},
-		"order 4 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
+		"order 4 should not exist: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
 			s.Orders = append(s.Orders, s.Orders[1])
 		},
 		"order 3 has account 2, sell 100 SPY at 12, 50.00000001 open; " +
@@ -64,7 +64,7 @@ func TestTheFirstDifferenceIsNamedWithBothValues(t *testing.T) {
 		"account 2 is missing: it should have 12700 free, 0 held": func(s *Snapshot) {
 			s.Accounts = s.Accounts[:1]
 		},
-		"account 3 is there and should not be: it has 0 free, 0 held": func(s *Snapshot) {
+		"account 3 should not exist: it has 0 free, 0 held": func(s *Snapshot) {
 			s.Accounts = append(s.Accounts, AccountState{ID: "3"})
 		},
 		"symbol SPY has 400.00000001 placed; it should have 400 placed": func(s *Snapshot) {

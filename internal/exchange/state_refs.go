@@ -20,7 +20,7 @@ type refKey struct {
 // generation is a set of refs that were used during one period.
 type generation struct {
 	uses map[refKey]RefUse
-	seq  uint64 // its last record, or a later one; 0 until it is sealed
+	seq  uint64 // seq of its last record, or a later one; 0 until the generation is sealed
 }
 
 // NewRefs returns an empty Refs.

@@ -116,7 +116,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		want  string
 	}{
 		"an account that exists": {Event{Kind: AccountOpened, Account: "1"}, "account_exists"},
-		"a symbol that exists":   {Event{Kind: SymbolMade, Symbol: "SPY"}, "made twice"},
+		"a symbol that exists":   {Event{Kind: SymbolMade, Symbol: "SPY"}, "created twice"},
 		"shares of no symbol": {
 			Event{Kind: SharesDeposited, Symbol: "QQQ", Account: "1", Deposited: Position{Lo: 1}},
 			"never created",

@@ -96,7 +96,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 		s, f := lastSegment(t, fs)
 		at := records(t, s, f.data)
 		require.Greater(t, len(at), 3)
-		sure := at[len(at)-1] // damage before this offset must be found: the end mark covers all records
+		sure := at[len(at)-1] // damage before this offset must be detected, because the end mark covers all records
 		if end == busy {
 			sure = at[len(at)-2] // without an end mark, the last record covers only earlier records
 		}

@@ -62,7 +62,7 @@ func (r *room) err() error {
 // writing returns why the current segment cannot be written, or nil if it can.
 func (r *room) writing() error {
 	if err := r.failing[byWrite].Load(); err != nil {
-		return fmt.Errorf("%w, and no room in the present one: %w", ErrNoRoom, *err)
+		return fmt.Errorf("%w, and no room in the current one: %w", ErrNoRoom, *err)
 	}
 	return nil
 }

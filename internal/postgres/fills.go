@@ -265,13 +265,13 @@ func readAccountFills(ctx context.Context, tx pgx.Tx, names []accountFill) (
 	var x execution
 	_, err = pgx.ForEachRow(rows, append([]any{&place}, executionLog.into(&x)...), func() error {
 		if place != len(fills)+1 {
-			return fmt.Errorf("execution %d of order %d is not there", ns[len(fills)], takers[len(fills)])
+			return fmt.Errorf("execution %d of order %d is missing", ns[len(fills)], takers[len(fills)])
 		}
 		fills = append(fills, x.fill(names[place-1].number, names[place-1].isTaker))
 		return nil
 	})
 	if err == nil && len(fills) < len(names) {
-		err = fmt.Errorf("execution %d of order %d is not there", ns[len(fills)], takers[len(fills)])
+		err = fmt.Errorf("execution %d of order %d is missing", ns[len(fills)], takers[len(fills)])
 	}
 	return fills, err
 }

@@ -61,7 +61,7 @@ func (a *Archive) CheckPlaced(ctx context.Context) error {
 		return fmt.Errorf("postgres: count orders: %w", err)
 	}
 	if c.count != orders {
-		return &RowError{"placed_log", "all rows", fmt.Sprintf("they have %d orders, there are %d", c.count, orders)}
+		return &RowError{"placed_log", "all rows", fmt.Sprintf("they have %d orders, but order_log has %d", c.count, orders)}
 	}
 	return nil
 }

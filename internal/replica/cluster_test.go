@@ -292,7 +292,7 @@ func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uin
 	return nil
 }
 
-// The tests of package peers cover these.
+// The tests of package peers cover the methods below.
 func (wire) Backup(context.Context, uint64, io.Writer) error     { panic("not used") }
 func (wire) Ask(context.Context, uint64, []byte) ([]byte, error) { panic("not used") }
 func (wire) Stats() peers.Stats                                  { return peers.Stats{} }

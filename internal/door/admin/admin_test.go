@@ -343,7 +343,7 @@ func TestPagesFromElsewhereAreRefused(t *testing.T) {
 	}
 	response, body := do(t, s, "GET", "/debug/pprof/heap", "", "Host", "elsewhere.example")
 	require.Equal(t, http.StatusForbidden, response.StatusCode)
-	require.Equal(t, "host \"elsewhere.example\" is not a name of this server; ask for its address or localhost, or "+
+	require.Equal(t, "host \"elsewhere.example\" is not a name of this server; use its address or localhost, or "+
 		"name it in --http-hosts\n", body)
 }
 

@@ -19,7 +19,7 @@ func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (o.Tokens == nil || onLoopback(r)) && !isAddress(r.Host) && !isOneOf(r.Host, o.Hosts) {
-			http.Error(w, fmt.Sprintf("host %.100q is not a name of this server; ask for its address or localhost, "+
+			http.Error(w, fmt.Sprintf("host %.100q is not a name of this server; use its address or localhost, "+
 				"or name it in --http-hosts", r.Host), http.StatusForbidden)
 			return
 		}

@@ -92,11 +92,11 @@ type param struct {
 
 // Parameters that several methods share.
 var (
-	pAccount = param{name: "account", doc: "the account's id; may be left out with a token of exactly one account",
+	pAccount = param{name: "account", doc: "the account's id; optional with a token for exactly one account",
 		read: func(a *args, v *value) (err error) { a.Account, err = exchange.ParseAccountID(v.Own()); return err }}
 	pSym = param{name: "sym", doc: "a symbol",
 		read: func(a *args, v *value) (err error) { a.Symbol, err = exchange.ParseSymbol(v.Own()); return err }}
-	pSymOnly = param{name: "sym", optional: true, doc: "of this symbol only", read: pSym.read}
+	pSymOnly = param{name: "sym", optional: true, doc: "only of this symbol", read: pSym.read}
 	pID      = param{name: "id", kind: aWhole, optional: true, doc: "the order, by its id",
 		read: func(a *args, v *value) (err error) { a.Order, err = exchange.ParseOrderID(v.Raw); return err }}
 	pRef   = param{name: "ref", optional: true, doc: "the order, by a ref of its chain", read: readRef}

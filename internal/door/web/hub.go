@@ -75,7 +75,7 @@ type topic struct {
 	book      backlog // a single event, which has the whole book
 	trades    backlog
 	candles   backlog
-	tradesSeq uint64 // seq at which lastTrade was read
+	tradesSeq uint64 // seq of the record at which lastTrade was read
 	lastTrade uint64
 }
 

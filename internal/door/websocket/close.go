@@ -14,10 +14,9 @@ import (
 // client can read why.
 const refusedLinger = time.Second
 
-// Close ends the connection with a code and a reason, of which at most 123 bytes are sent. The close is sent after
-// the queue. From now on nothing more is queued, and Read returns ErrClosed. If the client needs more than
-// Options.CloseTimeout to read the queue and answer the close, the TCP connection is closed. Further calls do
-// nothing.
+// Close ends the connection with a code and a reason, of which at most 123 bytes are sent. The close is sent after the
+// queue. After the call nothing more is queued, and Read returns ErrClosed. If the client needs more than
+// Options.CloseTimeout to read the queue and answer the close, the TCP connection is closed. Further calls do nothing.
 func (c *Conn) Close(code int, reason string) { c.end(code, reason, false) }
 
 // Cut is like Close, but drops what is queued. Messages that are being written are finished; slots make no more

@@ -168,7 +168,7 @@ func (f *Follower[E]) Step(ctx context.Context, l Loop) error {
 func (f *Follower[E]) Chunk(apply func(seq uint64, value *E) error) error {
 	for n, work := 0, 0; n < chunkRecords && work < chunkWork; n++ {
 		if ok, _ := f.fetch(); !ok {
-			return nil // an error is that of the next fetch, too
+			return nil // if there is an error, the next fetch returns it as well
 		}
 		seq, value := f.pass()
 		if err := apply(seq, value); err != nil {

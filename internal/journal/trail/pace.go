@@ -16,8 +16,8 @@ const (
 	// microseconds, and listeners send everything it finds in one piece. The first record after a pause is not delayed.
 	gatherTime = 2 * time.Millisecond
 
-	// pollTime is how often a follower looks if a caller waits and no sync can wake the follower, because synced
-	// records may not be visible yet.
+	// pollTime is how often a follower looks for records if a caller waits and no sync can wake the follower, because
+	// synced records may not be visible yet.
 	pollTime = time.Millisecond
 )
 

@@ -125,7 +125,7 @@ var goals = []goal{
 		func(r round) float64 { return r.against(grown, closed) }, 0.95, false, ""},
 	{"processor time a request at GOMAXPROCS 1, 2, 4: most over least, less 1",
 		func(r round) float64 { return r.spread(closedOne, closed, closedFour) }, 0.25, true, ""},
-	{"the same with 16 under way on each connection",
+	{"the same with 16 in flight on each connection",
 		func(r round) float64 { return r.spread(deepOne, deep, deepFour) }, 0.25, true, ""},
 }
 

@@ -178,7 +178,7 @@ func (o *Options) make(ctx context.Context, class []auth.Issued, isNew bool) err
 	}
 	if err := o.open(ctx, x); err != nil {
 		if strings.Contains(err.Error(), "has used ref "+ref) {
-			return &begunError{fmt.Errorf("%w\n%s is of a class that was opened with other cash or shares: give the same "+
+			return &begunError{fmt.Errorf("%w\n%s belongs to a class that was opened with other cash or shares: give the same "+
 				"ones, or another --csv and --first, or reset the exchange with outcry-lab class reset", err, o.CSV)}
 		}
 		return &begunError{fmt.Errorf("%w\nthe class is not complete: run the same command again to continue", err)}

@@ -39,7 +39,7 @@ func (o *Options) tokens() (class []auth.Issued, isNew bool, err error) {
 	}
 	first, last := class[1].Note, class[len(class)-1].Note
 	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
-		return nil, false, fmt.Errorf("%s is of a class with %s, %s to %s: give the same numbers, or another --csv",
+		return nil, false, fmt.Errorf("%s belongs to a class with %s, %s to %s: give the same numbers, or another --csv",
 			o.CSV, phrase.Number(len(class)-1, "account"), first, last)
 	}
 	return class, false, nil

@@ -72,7 +72,7 @@ func (r *reset) run() error {
 	defer func() { _ = lock.Unlock() }() // the lock ends with this process at the latest
 	if _, err := local.RunningURL(filepath.Join(r.data, "postgres")); !errors.Is(err, local.ErrNotRunning) {
 		return errors.Join(errors.New(
-			"the exchange was killed, and its Postgres still runs: start the exchange, and stop it"), err)
+			"the exchange was killed, and its Postgres is still running: start the exchange, and stop it"), err)
 	}
 	if !r.Yes && !r.confirmed() {
 		return errors.New("not confirmed: nothing is changed")
@@ -102,7 +102,7 @@ func (r *reset) check() error {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(r.data, "raft")); err == nil {
-		return fmt.Errorf("%s is of a node of a cluster, which has its history from the other nodes", r.data)
+		return fmt.Errorf("%s belongs to a node of a cluster, which gets its history from the other nodes", r.data)
 	}
 	if there, err := journal.Exists(filepath.Join(r.data, "journal")); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("no exchange in %s: nothing to reset", r.data))

@@ -48,9 +48,9 @@ func (o *Options) checkExperiment() error {
 		return fmt.Errorf("--experiment %q: must be one of %s", o.Experiment,
 			strings.Join(Experiments(), ", "))
 	case o.Rate > 0:
-		return fmt.Errorf("--rate %d: an experiment has none", o.Rate)
+		return fmt.Errorf("--rate %d: an experiment has no rate", o.Rate)
 	case o.DepthGiven && o.Depth > 1:
-		return fmt.Errorf("--depth %d: an experiment has 1", o.Depth)
+		return fmt.Errorf("--depth %d: an experiment has a depth of 1", o.Depth)
 	case o.Requests < 0 || o.Requests > experimentRequestsMax:
 		return fmt.Errorf("--requests %d: must be from 0 to %d", o.Requests, experimentRequestsMax)
 	}

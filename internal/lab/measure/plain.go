@@ -211,7 +211,7 @@ func (p *comparison) print(w io.Writer) {
 	if p.Experiment != "" {
 		fmt.Fprintf(w, "%s: %s\n", p.Experiment, p.rows[0].load.(*experiment).scenario.About)
 	}
-	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", phrase.Number(p.connections(), "connection"), p.depth(),
+	fmt.Fprintf(w, "%s, %d in flight on each; habits: %s\n", phrase.Number(p.connections(), "connection"), p.depth(),
 		habitText(p.habits))
 	t := load.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
 	if !p.Beside {

@@ -80,13 +80,13 @@ func printResult(stdout io.Writer, r *load.Traded) {
 		r.Longest.From.Seconds())
 	fmt.Fprintf(w, "failovers\t%d; %d reconnects, %d orders sent again\n", r.Failovers, r.Reconnects,
 		r.SentAgain)
-	fmt.Fprintf(w, "asked\t%d orders: %d lost, %d doubled; of those without a reply %d were done\n", r.Asked, r.Lost,
+	fmt.Fprintf(w, "asked\t%d orders: %d lost, %d doubled; of those without a reply %d were executed\n", r.Asked, r.Lost,
 		r.Doubled, r.Done)
 	if r.Example != "" {
 		fmt.Fprintf(w, "\tfor example: %s\n", r.Example)
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(w, "\t%d numbers between these orders are of other orders: others traded, or orders ran twice\n",
+		fmt.Fprintf(w, "\t%d numbers between these orders belong to other orders: others traded, or orders ran twice\n",
 			r.Others)
 	}
 }

@@ -172,7 +172,8 @@ func (r *Row) bad() bool { return len(r.complaints()) > 0 }
 // complaints lists the problems of a server.
 func (r *Row) complaints() (all []string) {
 	if r.Refused > 0 {
-		all = append(all, fmt.Sprintf("%d of %d requests were not done, for example: %s", r.Refused, r.Requests, r.Refusal))
+		all = append(all, fmt.Sprintf("%d of %d requests were not executed, for example: %s", r.Refused, r.Requests,
+			r.Refusal))
 	}
 	if r.Lost+r.Wrong+r.Doubled > 0 {
 		all = append(all, fmt.Sprintf("%d orders lost, %d wrong, %d numbers given twice, for example: %s", r.Lost, r.Wrong,

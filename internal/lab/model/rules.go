@@ -40,7 +40,7 @@ func (x *Exchange) SetAccountRules(account string, r AccountRules) { x.rules[acc
 func (x *Exchange) SetSymbolRules(sym string, r SymbolRules) error {
 	for _, o := range x.resting[sym] {
 		if !multiple(o.limit, r.Tick) {
-			return errors.New("an open order does not fit")
+			return errors.New("an open order is not a multiple of the new tick")
 		}
 	}
 	x.symbolRules[sym] = r

@@ -105,10 +105,10 @@ func (s *server) abuseBodies(ctx context.Context) error {
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
 		if err := s.must(ctx, "/xml", s.abuser.Token, body); err != nil {
-			return fmt.Errorf("with %d requests whose body does not come, whole request %d: %w", len(conns), n+1, err)
+			return fmt.Errorf("with %d requests whose body does not arrive, whole request %d: %w", len(conns), n+1, err)
 		}
 	}
-	s.summarize("%d requests whose body does not come", len(conns))
+	s.summarize("%d requests whose body does not arrive", len(conns))
 	return nil
 }
 

@@ -59,7 +59,7 @@ func attacks() []attack {
 		{name: "abuse-files", about: "more idle connections than the server has descriptors, of HTTP without a token, " +
 			"then of XML",
 			auth: true, files: true, run: (*server).abuseFiles},
-		{name: "abuse-bodies", about: "requests of HTTP whose body does not come", auth: true, run: (*server).abuseBodies},
+		{name: "abuse-bodies", about: "HTTP requests whose body does not arrive", auth: true, run: (*server).abuseBodies},
 		{name: "abuse-floods", about: "connections that end at once, garbage, requests with two lengths", auth: true,
 			run: (*server).abuseFloods},
 		{name: "abuse-dust", about: "orders of the smallest fraction, and a frame of orders each of which matches them all",

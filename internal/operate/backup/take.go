@@ -129,7 +129,7 @@ type waiting struct {
 // belongs returns an error if the database follows another journal.
 func (w *waiting) belongs(p postgres.Position) error {
 	if p.Journal != w.journal {
-		return fmt.Errorf("backup: the journal in %s is %x, and the database follows %x: they are not of the same exchange",
+		return fmt.Errorf("backup: the journal in %s is %x, and the database follows %x: they belong to different exchanges",
 			w.o.Data, w.journal, p.Journal)
 	}
 	return nil

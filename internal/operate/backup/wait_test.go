@@ -55,5 +55,5 @@ func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 	require.NoError(t, w.look(postgres.Position{}, false), "the server may come back")
 	w.o.Wait = time.Second
 	require.ErrorContains(t, w.look(postgres.Position{}, true), "is outcryd running")
-	require.ErrorContains(t, w.look(postgres.Position{Journal: [16]byte{1}}, true), "they are not of the same exchange")
+	require.ErrorContains(t, w.look(postgres.Position{Journal: [16]byte{1}}, true), "they belong to different exchanges")
 }

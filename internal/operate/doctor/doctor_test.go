@@ -394,7 +394,7 @@ func TestTheLocalClusterIsLookedAtWhileItRuns(t *testing.T) {
 	requireFound(t, all["fsync"], Bad, "off", "")
 	requireFound(t, all["max_wal_size"], Warn, "4096 MiB, and 2048 MiB are free", "make room")
 	require.NoError(t, c.Stop(background))
-	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "does not run",
+	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "is not running",
 		"start outcryd and run outcry doctor again")
 }
 

@@ -56,7 +56,7 @@ func (p *Peers) UnmarshalText(text []byte) error {
 		}
 		for other, taken := range all {
 			if taken == whole {
-				return fmt.Errorf("%q: that is the address of node %d too", entry, other)
+				return fmt.Errorf("%q: this is also the address of node %d", entry, other)
 			}
 		}
 		all[id] = whole

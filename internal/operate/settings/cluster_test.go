@@ -29,7 +29,7 @@ func TestSettingsThatMakeNoClusterAreRefused(t *testing.T) {
 		{"--peers=" + three, "--node is needed as well"},
 		{"--node=4 --peers=" + three, "--node 4: is not in --peers 1=127.0.0.1:7001,2=127.0.0.1:7002,3=localhost:7003"},
 		{"--node=1 --peers=1=127.0.0.1:7001,1=127.0.0.1:7002", `"1=127.0.0.1:7002": node 1 is named twice`},
-		{"--node=1 --peers=1=127.0.0.1:7001,2=127.0.0.1:7001", "that is the address of node 1 too"},
+		{"--node=1 --peers=1=127.0.0.1:7001,2=127.0.0.1:7001", "this is also the address of node 1"},
 		{"--node=1 --peers=0=127.0.0.1:7001", `"0=127.0.0.1:7001": must be N=HOST:PORT, with N from 1 to 65536`},
 		{"--node=1 --peers=01=127.0.0.1:7001", "must be N=HOST:PORT"},
 		{"--node=1 --peers=127.0.0.1:7001", "must be N=HOST:PORT"},

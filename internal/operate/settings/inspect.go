@@ -77,7 +77,7 @@ func (c *Config) inspect(ctx context.Context, checks Checks) error {
 	}
 	if b := c.Connections(); b.Lowered {
 		c.Warnings = append(c.Warnings, fmt.Sprintf(
-			"%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
+			"%s: of %d files, %d are reserved, so --max-connections is %d and --max-http-connections %d",
 			ConnectionsLowered, b.Files, DescriptorReserve, b.XML, b.HTTP))
 	}
 	if excess := c.Excess(); excess != "" {

@@ -105,7 +105,7 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	case j.Last < p.Applied && !mayLose:
 		return "", fmt.Errorf("the database holds records up to %d, and the journal reaches only to %d", p.Applied, j.Last)
 	case p.Journal != [16]byte{} && p.Journal != j.ID && !(mayLose && j.Last < j.First):
-		return "", fmt.Errorf("the journal in %s is %x, and the database follows %x: they are not of the same exchange",
+		return "", fmt.Errorf("the journal in %s is %x, and the database follows %x: they belong to different exchanges",
 			v.dir, j.ID, p.Journal)
 	}
 	return fmt.Sprintf("the database follows this journal, up to record %d", p.Applied), nil

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNotRunning means that the cluster is not running.
-var ErrNotRunning = errors.New("the cluster does not run")
+var ErrNotRunning = errors.New("the cluster is not running")
 
 // RunningURL returns the connection URL of the cluster in dir, which another process runs. Only root and the
 // user as whom Postgres runs can connect. The error is ErrNotRunning, or says why the socket cannot be

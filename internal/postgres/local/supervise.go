@@ -76,7 +76,7 @@ func (c *Cluster) supervise(failed chan<- error) {
 		if time.Since(begun) > restartMax {
 			delay = restartMin
 		}
-		c.options.Log.Warn("the local Postgres has ended and is started again",
+		c.options.Log.Warn("the local Postgres has ended and is restarted",
 			"error", err, "in", delay, "its_log", c.logPath())
 		select {
 		case <-time.After(delay):

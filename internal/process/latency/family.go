@@ -29,7 +29,7 @@ func NewFamily(name, help string, first, last time.Duration, labels ...string) *
 		octaveLast:  int(math.Ceil(math.Log2(last.Seconds()))),
 	}
 	if f.octaveFirst < octaveMin || f.octaveLast > octaveMax || f.octaveFirst > f.octaveLast {
-		panic(fmt.Sprintf("latency: %s: no bounds from %s to %s", name, first, last))
+		panic(fmt.Sprintf("latency: %s: the bounds %s to %s are invalid", name, first, last))
 	}
 	return f
 }

@@ -244,7 +244,7 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 		"entry 9 comes after entry 3":                {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
 		"entry 2 comes after mark 2":                 {Entries: []*raftpb.Entry{entry(2, 1, 0)}},
 		"mark 1 comes after the later mark 2":        {Mark: mark(1, 1)},
-		"entry 4 is said to be committed":            {Hard: hard(1, 1, 4)},
+		"entry 4 is marked as committed":             {Hard: hard(1, 1, 4)},
 		"an entry has the invalid index 4 or term 0": {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
 		"invalid node number 0 was heard":            {Heard: []core.Member{{Identity: core.Identity{1}}}},
 		"entry 4 has 134217729 bytes, more than ": {Entries: []*raftpb.Entry{

@@ -42,7 +42,7 @@ func (w *writer) put(one *core.Write) error {
 		return nil
 	}
 	if one.Hard.GetCommit() > w.state.last() {
-		return fmt.Errorf("entry %d is said to be committed, but the last entry is %d", one.Hard.GetCommit(), w.state.last())
+		return fmt.Errorf("entry %d is marked as committed, but the last entry is %d", one.Hard.GetCommit(), w.state.last())
 	}
 	return w.add(item{kind: kindHard, hard: one.Hard})
 }

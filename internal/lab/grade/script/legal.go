@@ -246,7 +246,7 @@ func (m *market) judge() error {
 		size := max(o.Amount, -o.Amount)
 		if c.Open+c.Canceled+c.Executed != size {
 			m.show([]string{id})
-			return wrongf("Of order %s, of %d shares, %d are open, %d canceled and %d executed: together they must be %[2]d.",
+			return wrongf("Order %s, of %d shares, has %d open, %d canceled and %d executed: together they must be %[2]d.",
 				elide(id, 40), size, c.Open, c.Canceled, c.Executed)
 		}
 		if o.Amount > 0 {
@@ -272,8 +272,8 @@ func (m *market) judge() error {
 			bid.Limit, ask.Limit)
 	case known && !legal:
 		m.show(nil)
-		return wrongf("%s traded at the same moment. There must be a sequential order in which what they sent "+
-			"gives the answers that they got, but there is none. Two frames were processed at once without a lock, or a reply "+
+		return wrongf("%s traded at the same moment. There must be a sequential order of their commands that "+
+			"gives the same answers, but there is none. Two frames were processed at once without a lock, or a reply "+
 			"was sent before its order was in the book.", count(len(m.traders), "connection"))
 	}
 	return nil

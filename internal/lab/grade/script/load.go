@@ -186,7 +186,7 @@ func (t *loadTrader) next(ctx context.Context, conn *dialect.Conn, sym string) e
 	}
 	answers := answersOf(reply.Root)
 	if len(answers) != asks || answers[0].Name != "opened" {
-		return wrongf("An order of an account that has enough must be accepted. The reply to %s is %s.", elide(doc, shownMax),
+		return wrongf("An order that the account can afford must be accepted. The reply to %s is %s.", elide(doc, shownMax),
 			show(reply.Root))
 	}
 	if len(answers) == 2 {

@@ -130,5 +130,5 @@ func TestLoadNeedsKillingAndQueries(t *testing.T) {
 	p.Kill = func(context.Context) error { return nil }
 	out = p.Play(t.Context(), parse(t, "durability", "| load 1\n"))
 	require.Equal(t, Fail, out.Status)
-	require.Contains(t, out.Message, "An order of an account that has enough must be accepted.")
+	require.Contains(t, out.Message, "An order that the account can afford must be accepted.")
 }

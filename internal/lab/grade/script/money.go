@@ -137,7 +137,7 @@ func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *bi
 func (f *fact) due(protocol string, reported *big.Rat, dues []*big.Rat) string {
 	text := fmt.Sprintf("%s free %s", protocol, f.of)
 	if len(dues) > 1 {
-		text += fmt.Sprintf(" (%s by the executions that its orders are said to have)", decimal(reported))
+		text += fmt.Sprintf(" (%s by the executions that were reported for its orders)", decimal(reported))
 	}
 	return text
 }

@@ -83,7 +83,7 @@ func TestMoneyFollowsTheExecutionsThatAreReported(t *testing.T) {
 	}
 	out := faultyPlayer(t, faulty.Options{Faults: []string{"incoming-price", "seller-unpaid"}}).
 		Play(t.Context(), parse(t, "money", bought+"? cash s 1400\n"))
-	require.Contains(t, out.Message, "1400 free dollars (1500 by the executions that its orders are said to have) now")
+	require.Contains(t, out.Message, "1400 free dollars (1500 by the executions that were reported for its orders) now")
 }
 
 // Reports that do not say what an order has executed are ignored: the protocol's amount must hold.

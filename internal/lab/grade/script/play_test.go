@@ -281,8 +281,8 @@ func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 	p := serve(t, func(string) string { return "<results><error>always</error></results>" })
 	out := p.Play(t.Context(), parse(t, "concurrency", atOnce))
 	require.Equal(t, Skip, out.Status)
-	require.Regexp(t, "^Not tried at the same moment: it already fails one connection after another, which other groups "+
-		`count\. [A-Z0-9].*[^.]\.$`, out.Message)
+	require.Regexp(t, "^Not tried at the same moment: it already fails with one connection after another, and other "+
+		`groups count that\. [A-Z0-9].*[^.]\.$`, out.Message)
 	require.Equal(t, Fail, p.Play(t.Context(), parse(t, "orders", atOnce)).Status, "only in its group")
 }
 

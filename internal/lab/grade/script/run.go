@@ -39,8 +39,8 @@ func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	left := c.Time
 	if races {
 		if out := p.once(ctx, c, partsOf(c)[0], true, &left); out.Status != Pass {
-			out.Message = "Not tried at the same moment: it already fails one connection after another, which other groups " +
-				"count. " + out.Message
+			out.Message = "Not tried at the same moment: it already fails with one connection after another, and other groups " +
+				"count that. " + out.Message
 			out.Status, out.Share = Skip, 0
 			return out
 		}

@@ -24,7 +24,7 @@ var tapeVerbs = []*verb{
 		tells: "lets N connections trade a new symbol at the same moment, and searches for a sequential order of all their " +
 			"commands in which a book gives the same answers"},
 	{name: "load", args: "SECONDS", check: oneNumber(loadSecondsMax), run: playLoad, kills: true, untimed: true,
-		tells: fmt.Sprintf("trades on %d connections, kills the server after SECONDS, starts it, and queries every order "+
+		tells: fmt.Sprintf("trades on %d connections, kills the server after SECONDS, restarts it, and queries every order "+
 			"that was answered", loadConnections)},
 }
 

@@ -161,6 +161,6 @@ func TestAHistoryWithoutALegalOrder(t *testing.T) {
 	m.all[1].Sent = 0 // now the second may have arrived first
 	require.NoError(t, m.judge())
 	m.all[5].Open = 2
-	require.ErrorContains(t, m.judge(), "Of order 1, of 3 shares, 2 are open, 0 canceled and 0 executed: together they "+
+	require.ErrorContains(t, m.judge(), "Order 1, of 3 shares, has 2 open, 0 canceled and 0 executed: together they "+
 		"must be 3.")
 }
