@@ -20,7 +20,7 @@ func (s *server) bindBoth() (http *listen.Bound, err error) {
 		}
 		// the kernel reports the conflict only when both sockets listen
 		if err == nil && listen.Overlap(s.xmlAddr.Addr, httpAddr) {
-			err = fmt.Errorf("--http %s: is the address of --listen too, %s; give another address with --http",
+			err = fmt.Errorf("--http %s: same address as --listen, %s; give another address with --http",
 				s.config.HTTP, s.config.Listen)
 		}
 	}

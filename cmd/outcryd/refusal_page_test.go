@@ -40,7 +40,7 @@ var refusals = []refusal{
 		"the settings of a session", "name Postgres itself in `DATABASE_URL`", []string{"internal/postgres/session.go"}},
 	{"address already in use", "another program has the port; nothing was started",
 		"`ss -Hltnp sport = :12345`; end it, or change `OUTCRY_LISTEN`", nil},
-	{"is the address of --listen too", "both ports have the same address; nothing was started", "change `OUTCRY_HTTP`",
+	{"same address as --listen", "both ports have the same address; nothing was started", "change `OUTCRY_HTTP`",
 		[]string{"cmd/outcryd/bind.go", "internal/operate/settings/inspect.go"}},
 	{"is open beyond this machine", "others can reach the address, and neither tokens nor client certificates are " +
 		"required",

@@ -43,7 +43,7 @@ var refusals = []refusal{
 		server + "--data=/tmp/empty"},
 	{"must be a whole number", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
 	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
-	{"is the address of --listen too", byHand +
+	{"same address as --listen", byHand +
 		"outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
 	{"is open beyond this machine", byHand + server + "--listen=:0 --data=/tmp/open"},
 	{"address already in use", "name=one; " + anExchange + byHand + database("one") + server +

@@ -417,7 +417,7 @@ func TestAConnectionThatWaitsForFollowersEnds(t *testing.T) {
 	eventually(t, func() bool { return len(x.endedOf()) == 1 })
 }
 
-// What waits is not executed once its token has ended.
+// A request that waits is not executed if its token has ended in the meantime.
 func TestATokenThatEndsDuringAWaitDoesNothing(t *testing.T) {
 	k := newKeyring(t)
 	token, id := k.add("account:1", time.Time{})

@@ -33,7 +33,7 @@ type OrderChange struct {
 	New      bool   // the record accepted it
 	Own      bool   // the record is the order's own: it accepted the order, or executed a further part of it
 	Withdrew Shares // shares that the record canceled; of a replaced order, the shares that moved to the new one
-	Less     Shares // shares that an amend in place took off
+	Less     Shares // shares that an amend removed in place
 }
 
 // OrderDetail is an order as its owner sees it, as of a record.

@@ -166,7 +166,7 @@ type Status struct {
 // Changes describes what amends changed in an order. It is immutable once it is in a Status.
 type Changes struct {
 	Replaced  OrderID // the order that replaced it, or 0
-	Reduced   Shares  // shares taken off in place, by all amends
+	Reduced   Shares  // shares removed by amends in place, in total
 	ReducedAt int64   // time of the newest amend in place, nanoseconds since the Unix epoch
 }
 
@@ -174,7 +174,7 @@ type Changes struct {
 type Amended struct {
 	By      OrderID // the order that replaced the amended one; 0 if it was reduced in place, or nothing changed
 	Open    Shares  // open shares of the order after the amend, if By is 0
-	Reduced Shares  // shares that this amend took off in place
+	Reduced Shares  // shares that this amend removed in place
 	Time    int64   // time of the reduction, nanoseconds since the Unix epoch; set if Reduced is not 0
 }
 

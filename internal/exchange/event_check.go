@@ -90,7 +90,7 @@ func (e *Event) checkNumbers() error {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
 	if e.Kind == OrderContinued && !e.checkContinued() {
-		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
+		return fmt.Errorf("%w: order %d: a part with %d fills after %d executions", ErrEvent, e.Order, len(e.Fills), e.Before)
 	}
 	left := e.Shares
 	for i := range e.Fills {

@@ -4,7 +4,7 @@ import "fmt"
 
 // Order is an order and its state: a copy, taken when a Book returned it.
 //
-// Invariant: Shares = Open + Canceled + the sum of the executions + the shares that amends took off
+// Invariant: Shares = Open + Canceled + the sum of the executions + the shares that amends removed
 // (Lineage.Reduced); Canceled is 0 unless Open is 0.
 type Order struct {
 	ID      OrderID

@@ -5,7 +5,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// total returns the total amount of an order. Shares taken off by amends in place are not included.
+// total returns the total amount of an order. Shares removed by amends in place are not included.
 func total(o *exchange.OrderDetail) exchange.Shares { return o.Open + o.Executed + o.Canceled }
 
 // limitOf returns an order's price, 0 for a market order.

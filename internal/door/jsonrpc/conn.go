@@ -137,7 +137,7 @@ type method struct {
 // methods lists all methods. init sets it, because the methods' functions refer to it.
 var methods []method
 
-// methodNamed returns the method with a name, or nil.
+// methodNamed returns the method with the given name, or nil.
 func methodNamed(name string) *method {
 	for i := range methods {
 		if methods[i].name == name {

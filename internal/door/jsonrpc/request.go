@@ -116,7 +116,7 @@ func (m *method) read(a *args, one exchange.AccountID) *fault {
 	return nil
 }
 
-// param returns the method's parameter with a name, or nil.
+// param returns the method's parameter with the given name, or nil.
 func (m *method) param(name string) *param {
 	for i := range m.params {
 		if m.params[i].name == name {

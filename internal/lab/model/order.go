@@ -24,7 +24,7 @@ type order struct {
 	cod          *Connection // the connection whose end cancels the order, or nil
 
 	replaces, replacedBy *order   // the neighbors in the order's chain of amends, or nil
-	reduced              *big.Int // shares taken off by amends, or nil if none were
+	reduced              *big.Int // shares removed by amends; nil if none were
 	reducedAt            int64
 	report               string // the order's status right after it was accepted
 }

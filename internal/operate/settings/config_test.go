@@ -228,7 +228,7 @@ func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
 		{"--listen=127.0.0.1:", "--listen \"127.0.0.1:\": the port after the colon is missing"},
 		{"--listen=nobody.invalid", "--listen \"nobody.invalid:12345\": "},
 		{"--http=127.0.0.1:99999", "--http \"127.0.0.1:99999\": "},
-		{"--http=127.0.0.1:12345", "is the address of --listen too"},
+		{"--http=127.0.0.1:12345", "same address as --listen"},
 		{"--data=" + plain, "is not a directory"},
 		{"--data=" + plain + "/below", "not a directory"},
 		{"--data=" + t.TempDir() + "/refused", "outcryd: refused by a check"},

@@ -147,7 +147,7 @@ func inspectAddress(ctx context.Context, flag, address string) error {
 // inspectBothAddresses returns an error if both listeners have the same address.
 func (c *Config) inspectBothAddresses() error {
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port != "0" && c.Listen == c.HTTP {
-		return fmt.Errorf("--http %q: is the address of --listen too", c.HTTP)
+		return fmt.Errorf("--http %q: same address as --listen", c.HTTP)
 	}
 	return nil
 }

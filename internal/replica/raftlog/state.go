@@ -125,7 +125,7 @@ func (s *state) applyHeard(m core.Member) error {
 	_, ok := s.heard[m.ID]
 	switch {
 	case m.ID == 0:
-		return fmt.Errorf("invalid node number %d was heard, with the identity %x", m.ID, m.Identity)
+		return fmt.Errorf("a hello has the invalid node number %d, with the identity %x", m.ID, m.Identity)
 	case m.Identity == (core.Identity{}): // zeros remove the entry
 		delete(s.heard, m.ID)
 		return nil
