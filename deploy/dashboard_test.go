@@ -147,7 +147,7 @@ func TestEveryExpressionHasAnAnswer(t *testing.T) {
 	}
 }
 
-// records waits until an expression of recorded series has a number. Prometheus records some time after the scrape
+// records waits until an expression over recorded series has a value. Prometheus records some time after the scrape
 // that the series are based on.
 func (p *prometheus) records(expr string) {
 	p.t.Helper()

@@ -63,7 +63,7 @@ func (r *readers) version(node core.Identity) uint32 {
 }
 
 // record records the version that a node reads and writes the file. When there are readersMax nodes,
-// it removes those that are not members. It returns an error of writing the file. After close it
+// it removes those that are not members. It returns an error if the file cannot be written. After close it
 // does nothing, since another process may use the directory then.
 func (r *readers) record(node core.Identity, version uint32, members []core.Peer) error {
 	if r.version(node) == version {

@@ -64,7 +64,7 @@ func (c *Client) Unblock(ctx context.Context, account string) (a BlockAnswer, er
 	return a, err
 }
 
-// SetSymbol changes the rules of a symbol, and returns those that now hold. If r is empty it only returns
+// SetSymbol changes the rules of a symbol, and returns the resulting rules. If r is empty it only returns
 // them.
 func (c *Client) SetSymbol(ctx context.Context, sym string, r SymbolRules) (a SymbolRulesAnswer, err error) {
 	err = c.ask(ctx, http.MethodPost, "symbol",
@@ -72,7 +72,7 @@ func (c *Client) SetSymbol(ctx context.Context, sym string, r SymbolRules) (a Sy
 	return a, err
 }
 
-// SetLimits changes the rules of an account, and returns those that now hold. If r is empty it only returns
+// SetLimits changes the rules of an account, and returns the resulting rules. If r is empty it only returns
 // them.
 func (c *Client) SetLimits(ctx context.Context, account string, r AccountRules) (a AccountRulesAnswer, err error) {
 	err = c.ask(ctx, http.MethodPost, "limits",

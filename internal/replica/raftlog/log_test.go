@@ -246,7 +246,7 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 		"mark 1 comes after the later mark 2":        {Mark: mark(1, 1)},
 		"entry 4 is marked as committed":             {Hard: hard(1, 1, 4)},
 		"an entry has the invalid index 4 or term 0": {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
-		"a hello has the invalid node number 0":            {Heard: []core.Member{{Identity: core.Identity{1}}}},
+		"a hello has the invalid node number 0":      {Heard: []core.Member{{Identity: core.Identity{1}}}},
 		"entry 4 has 134217729 bytes, more than ": {Entries: []*raftpb.Entry{
 			{Index: new(uint64(4)), Term: new(uint64(1)), Data: make([]byte, EntryBytesMax+1)}}},
 	} {
