@@ -9,7 +9,7 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// sentence is a sentence of part one of docs/PROTOCOL.md, with the cases that test it, or the reason why no case tests it.
+// sentence is a sentence of part one of docs/PROTOCOL.md, with the cases that test it, or the reason why none tests it.
 type sentence struct {
 	text      string
 	cases     []string
