@@ -13,8 +13,8 @@ import (
 )
 
 // The journal has followers: the view of accounts and the market data feed. Answers to all clients wait for them. So
-// the clients whose commands are the work that a follower has still to do are slowed down, and only they: what a
-// follower has not done yet, although it may see it, is counted for each connection, and for each token or account.
+// only the clients whose commands cause a follower's pending work are slowed down: the records that a follower may see
+// but has not processed yet are counted for each connection, and for each token or account.
 //
 // A connection that is above its share is not read, and a request waits, before it holds anything. So nothing else
 // waits for them. payers.go counts the work.
@@ -38,9 +38,9 @@ const (
 	// chargeStep is the work after which a connection adds its work to that of its token or accounts.
 	chargeStep = 64
 
-	// hungAfter is how long a follower may do nothing, although it has records to do, until it slows no client any more.
-	// A wait gives a follower time to catch up; one that does nothing needs no time. The work of a chunk, or of the
-	// longest record, is far below a second.
+	// hungAfter is how long a follower may make no progress, although it has records to process, before clients stop
+	// waiting for it. A wait gives a follower time to catch up, which does not help a hung one. The work of a chunk, or
+	// of the longest record, is far below a second.
 	hungAfter = 30 * time.Second
 
 	// payersMax is the maximum number of tokens or accounts with a charge of their own. All further ones share one.
@@ -62,8 +62,8 @@ func (c *Caller) charge(commands []engine.Request, results []exchange.Result) {
 	}
 }
 
-// chargeDone charges the caller for what was done before ctx ended Execute, whose error is given. After any other error
-// the exchange has failed or is stopping, and may still write to results.
+// chargeDone charges the caller for the commands that were executed before ctx ended Execute; err is Execute's error.
+// After any other error the exchange has failed or is stopping, and may still write to results.
 func (c *Caller) chargeDone(err error, commands []engine.Request, results []exchange.Result) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		c.charge(commands, results)
@@ -130,8 +130,8 @@ func (c *Caller) pressed(commands []engine.Request) (keys []uint64) {
 	return keys
 }
 
-// lag returns what makes the caller wait: its work if it is above a share, otherwise none. keys are those of the
-// payers whose shares count, from pressed.
+// lag returns the work for which the caller must wait: its own if it is above a share, otherwise none. keys are those
+// of the payers whose shares count, from pressed.
 func (c *Caller) lag(keys ...uint64) (l lag) {
 	p := c.server.payers
 	if c.own.sum > lagShare {
@@ -209,10 +209,10 @@ func (c *Caller) mayExecute(ctx context.Context, commands []engine.Request) erro
 	return c.waitForTurn(ctx, c.pressed(commands))
 }
 
-// waitForTurn waits, as waitForFollowers, for a call or request. Without a connection, at most answersMax callers wait,
-// since each holds its commands. The error says that nothing may be done any more: it is ErrUnauthorized if the
-// caller's token has ended, ErrBusy if too many wait, ErrExpired if the wait was too long for the client, ErrAborted,
-// or ErrUndone if ctx has ended.
+// waitForTurn waits like waitForFollowers, for a call or request. Without a connection, at most answersMax callers
+// wait, since each holds its commands. The error means that nothing may be executed any more: it is ErrUnauthorized if
+// the caller's token has ended, ErrBusy if too many wait, ErrExpired if the wait was too long for the client,
+// ErrAborted, or ErrUndone if ctx has ended.
 func (c *Caller) waitForTurn(ctx context.Context, keys []uint64) error {
 	if c.lag(keys...).slowest == nil {
 		return nil

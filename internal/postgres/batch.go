@@ -306,7 +306,7 @@ func (b *batch) cancel(id exchange.OrderID, shares exchange.Shares, n int32, why
 	}
 }
 
-// post adds what a record changes in an account's cash and shares.
+// post adds a record's changes to an account's cash and shares.
 func (b *batch) post(p *exchange.Posting) {
 	a := b.accounts.find(p.Account)
 	if p.Cash != (exchange.Cash{}) || p.HeldCash != (exchange.Cash{}) {

@@ -6,9 +6,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// byName holds a batch's values by name. A value is made when it is first asked for.
+// byName holds a batch's values by name. A value is created when it is first requested.
 type byName[N ~string, T any] struct {
-	all    []*namedValue[N, T] // in the order of the first find; memory beyond its length is used again
+	all    []*namedValue[N, T] // in the order of the first find; memory beyond its length is reused
 	index  map[N]int32         // place in all
 	recent [recentNames]*namedValue[N, T]
 	empty  func(*T)
@@ -21,14 +21,14 @@ type namedValue[N ~string, T any] struct {
 	value T
 }
 
-// recentNames is how many names find remembers by their address, a power of 2. Most names of records are those of the
-// ledger, which has each name once, so that most names need not be hashed.
+// recentNames is how many names find remembers by their address, a power of 2. Most names in records belong to the
+// ledger, which has each name once, so most names need not be hashed.
 const recentNames = 256
 
-// namesKept is of how many names a batch keeps the memory for the next batch, at most about 4 kB of each.
+// namesKept is the number of names whose memory a batch keeps for the next batch, at most about 4 kB each.
 const namesKept = 1024
 
-// newByName returns an empty byName. empty is called for a value before its memory is used again.
+// newByName returns an empty byName. empty is called for a value before its memory is reused.
 func newByName[N ~string, T any](empty func(*T)) byName[N, T] {
 	return byName[N, T]{index: make(map[N]int32), empty: empty}
 }

@@ -46,8 +46,8 @@ func TestABatchKeepsWhatIsOpen(t *testing.T) {
 	require.Equal(t, map[exchange.OrderID]exchange.Shares{1: 1}, b.canceled, "it is one of before")
 }
 
-// TestABatchFindsNamesByTheirText looks names up by strings at many addresses, more of them than a batch keeps the
-// memory of, and again after a reset.
+// TestABatchFindsNamesByTheirText looks up names by strings at many addresses, more than a batch remembers, and again
+// after a reset.
 func TestABatchFindsNamesByTheirText(t *testing.T) {
 	names := newByName[exchange.AccountID]((*cashChange).reset)
 	for round := range 3 {

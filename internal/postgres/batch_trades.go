@@ -66,7 +66,7 @@ func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchan
 	f(&now)
 }
 
-// executionNumbers are what the numbers in the row of an execution count from, until the batch is written.
+// executionNumbers are the bases from which the numbers in the row of an execution count, until the batch is written.
 type executionNumbers struct {
 	end            int // end of the row in executionLog
 	market         *tradedChange

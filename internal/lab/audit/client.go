@@ -72,7 +72,7 @@ type client struct {
 	end      *Ending
 }
 
-// Ending says whether the exchange may go away at this moment, and how. The session's owner sets it.
+// Ending says whether the exchange may end at this moment, and how. The session's owner sets it.
 type Ending struct {
 	MayBeGone atomic.Bool
 	InOrder   atomic.Bool // the server was asked to stop, so it must give a reason on every connection

@@ -236,8 +236,8 @@ type linearOrder struct {
 type agreement struct {
 	rising bool // ids rise in the order of acceptance
 	each   bool // compare every execution with its price, not only the executed shares
-	// most is the final total of executed shares by order id, where it is known. If an order of a linearization
-	// executes more, the search abandons the linearization at once instead of at the next query.
+	// most is the final total of executed shares by order id, if it is known. If an order of a linearization executes
+	// more, the search abandons the linearization at once instead of at the next query.
 	most map[uint64]int64
 }
 

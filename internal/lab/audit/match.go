@@ -109,8 +109,8 @@ func protection(o *order) int64 {
 	return o.best - o.best/10
 }
 
-// matchAccounts compares accounts and deposits with what was sent. opened has "ACCOUNT BALANCE", placed
-// "ACCOUNT SYM SHARES".
+// matchAccounts compares accounts and deposits with the sent commands. opened has "ACCOUNT BALANCE", placed "ACCOUNT
+// SYM SHARES".
 func (h *knowledge) matchAccounts(t *truth, opened, placed []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

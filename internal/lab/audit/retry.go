@@ -49,8 +49,8 @@ func (c *client) again() (k kind, o *sentOrder) {
 	return place, nil
 }
 
-// recordRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first
-// attempt may still be on its way.
+// recordRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first attempt
+// may still be in transit.
 func (h *knowledge) recordRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++
 	switch {

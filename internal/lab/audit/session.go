@@ -48,8 +48,8 @@ const (
 	bulkFillsMax = 1000
 )
 
-// Session is what is known about one exchange. Its methods must be called from one goroutine, except
-// those whose comment says otherwise.
+// Session has what is known about one exchange. Its methods must be called from one goroutine, except those whose
+// comment says otherwise.
 type Session struct {
 	At        Target     // may change between rounds, and during a round if clients may reconnect at the same address
 	Rand      *rand.Rand // randomness of everything except the clients
@@ -199,8 +199,8 @@ func (s *Session) NewRound(ctx context.Context, round int) error {
 	return s.MustCreate(ctx, c)
 }
 
-// Trade starts clients, seeded from seed, and four more for the round's linear symbol. They end when stop
-// is closed, or when the exchange is gone and is allowed to be.
+// Trade starts clients, seeded from seed, and four more for the round's linear symbol. They end when stop is closed,
+// or when the exchange has ended and is allowed to.
 func (s *Session) Trade(round, clients int, seed uint64, stop <-chan struct{}) *sync.WaitGroup {
 	s.history.newRound()
 	running, end, at := new(sync.WaitGroup), s.End, s.At

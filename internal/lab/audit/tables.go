@@ -35,7 +35,7 @@ func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	return s.history.match(s.truth)
 }
 
-// compareAccounts compares accounts and deposits with what was sent.
+// compareAccounts compares accounts and deposits with the sent commands.
 func (s *Session) compareAccounts(ctx context.Context, tx pgx.Tx) error {
 	var opened, placed []string
 	err := collect(ctx, tx, &opened,

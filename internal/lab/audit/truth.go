@@ -26,7 +26,7 @@ type truth struct {
 	accepted int64
 }
 
-// holding is a balance or position: what is free and what open orders hold, in units of 10^-16 dollars or
+// holding is a balance or position: its free part and the part that open orders hold, in units of 10^-16 dollars or
 // 10^-8 shares.
 type holding struct{ free, held *big.Int }
 

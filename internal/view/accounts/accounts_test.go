@@ -97,8 +97,8 @@ func fillsAfter(t testing.TB, v *View, id exchange.AccountID, after uint64) *exc
 		More: &exchange.CommandMore{After: after, HasAfter: true}}).Fills
 }
 
-// twin is the reference model: it derives the state of accounts from the records in the most obvious way. Its funds
-// and books are those of a State that applies the same records.
+// twin is the reference model: it derives the state of accounts from the records in the most obvious way. It takes its
+// funds and books from a State that applies the same records.
 type twin struct {
 	state    *exchange.State
 	ids      []exchange.AccountID
@@ -162,7 +162,7 @@ func (w *twin) fill(e *exchange.Event, id exchange.AccountID, order exchange.Ord
 		Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time, Trade: w.trades[e.Symbol], Maker: order == f.Resting})
 }
 
-// account returns what the view should show of an account.
+// account returns the expected view of an account.
 func (w *twin) account(id exchange.AccountID) *exchange.AccountView {
 	a := w.state.Ledger.Account(id)
 	view := &exchange.AccountView{ID: id, Positions: []exchange.PositionView{}, N: w.n[id],

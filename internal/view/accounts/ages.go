@@ -64,7 +64,7 @@ func (g *ages) begin(a *accountFills) *accountFills {
 	return a
 }
 
-// forget notes that an account has displaced its oldest fill.
+// forget records that an account has displaced its oldest fill.
 func (g *ages) forget(a *accountFills) {
 	if g.passing {
 		g.begin(a)

@@ -126,10 +126,10 @@ func (v *View) proceed(a *account, e *exchange.Event) error {
 	return err
 }
 
-// execute applies what one record of an order did: its fills, its cancels of resting orders of the same account, and
-// the cancel of its own rest. m has the order's rarely used fields.
+// execute applies one record of an order: its fills, its cancels of resting orders of the same account, and the cancel
+// of its own rest. m has the order's rarely used fields.
 func (v *View) execute(a *account, o *order, m *orderMore, e *exchange.Event) error {
-	counts := a.watch != nil || e.Open() > 0 // whether somebody may ask for the executed shares
+	counts := a.watch != nil || e.Open() > 0 // whether the executed shares may be requested later
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		if err := v.fill(a, o, e, f); err != nil {
@@ -238,7 +238,7 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 	return err
 }
 
-// cloned returns a ref that stays as it is: that of an event is overwritten.
+// cloned returns a copy of a ref, because an event's ref is overwritten later.
 func cloned(r exchange.Ref) exchange.Ref { return exchange.Ref(strings.Clone(string(r))) }
 
 // reduce applies an amend that keeps the order's place in the book.

@@ -7,9 +7,8 @@ import (
 	"outcry/internal/journal/trail"
 )
 
-// chunkRecords is how many records are applied while View.mu is held, and how many pieces of news an audience has
-// memory for. A chunk needs some hundreds of microseconds, in which queries wait and other goroutines may need the
-// processor.
+// chunkRecords is how many records are applied while View.mu is held, and how many events an audience has memory for.
+// A chunk needs a few hundred microseconds, in which queries wait and other goroutines may need the processor.
 const chunkRecords = 256
 
 // reader is one listener: an account's Listener, or a symbol's OrdersListener.

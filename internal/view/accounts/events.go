@@ -93,8 +93,8 @@ func (v *View) change(market *symbol, o *order, kind OrderOpKind, shares exchang
 	return nil
 }
 
-// addResting adds an order that the current record has accepted or continued, if it has open shares and does not cross.
-// If it crosses, further parts of it are still to come.
+// addResting adds an order that the current record has accepted or continued, if it has open shares and does not
+// cross. If it crosses, further parts of it will follow.
 func (v *View) addResting(o *order) {
 	market := &v.markets[o.symbol]
 	b := market.resting

@@ -65,7 +65,7 @@ func (v *View) Subscribe(
 	}), nil
 }
 
-// subscribe returns what a listener begins with, and the account's watch with one more holder. The watch is nil if the
+// subscribe returns a listener's initial data, and the account's watch with one more holder. The watch is nil if the
 // account is unknown.
 func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	snap *Snapshot, missed []*exchange.AccountEvent, w *watch,
@@ -85,8 +85,8 @@ func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	return v.snapshot(a), nil, w
 }
 
-// Watch makes the view keep the events of an account until release is called, and some minutes longer. The account may
-// not be open yet. Callers that want Did to return what a command does call Watch before they execute the command.
+// Watch makes the view keep the events of an account until release is called, and a few minutes longer. The account
+// may not be open yet. Callers that want Did to return what a command does call Watch before they execute the command.
 // Watch may be called more than once for an account, and release more than once.
 func (v *View) Watch(id exchange.AccountID) (release func()) {
 	v.mu.Lock()

@@ -38,8 +38,8 @@ func (l *openOrders) drop(p place) {
 	l.remove(p)
 }
 
-// queue is the open orders of a symbol, sorted by id: it begins with the oldest. With it, a new listener to a symbol
-// costs no search through the orders of all other symbols.
+// queue has the open orders of a symbol, sorted by id, oldest first. With it, a new listener to a symbol costs no
+// search through the orders of all other symbols.
 type queue struct {
 	oldest, newest place
 	n              int
@@ -63,7 +63,7 @@ func (q *queue) remove(all *openOrders, o *order) {
 	q.n--
 }
 
-// moved notes that an order is at another place now.
+// moved records that an order is at a different place now.
 func (q *queue) moved(all *openOrders, o *order, p place) { q.point(all, o.older, o.newer, p, p) }
 
 // point makes the neighbours older and newer, each of which may be missing, link to what is next to them.

@@ -48,7 +48,7 @@ type orderMore struct {
 	amends   *orderAmends    // nil unless an amend changed or made this order
 }
 
-// orderAmends is what amends did to an order, and which orders it replaced.
+// orderAmends describes the amends of an order, and which orders it replaced.
 type orderAmends struct {
 	newRef          exchange.Ref
 	reduced, before exchange.Shares
@@ -142,7 +142,8 @@ func (s *spareOrders) put(chunks [][]place) {
 	}
 }
 
-// search returns the chunk and the index of an order, or where to insert it. found is false if it is not there.
+// search returns the chunk and the index of an order, or where to insert it. found is false if the order is not in the
+// list.
 func (l *orders) search(id exchange.OrderID) (c, i int, found bool) {
 	last := len(l.chunks) - 1
 	if last < 0 {
@@ -181,7 +182,7 @@ func (l *orders) len() (n int) {
 	return n
 }
 
-// find returns an order, nil if it is not there. The pointer is valid until the order is removed.
+// find returns an order, or nil if it is not in the list. The pointer is valid until the order is removed.
 func (l *orders) find(id exchange.OrderID) *order {
 	if c, i, found := l.search(id); found {
 		return l.all.at(l.chunks[c][i])
@@ -219,7 +220,7 @@ func (l *orders) insert(id exchange.OrderID, p place) bool {
 	return true
 }
 
-// remove removes the order with an id, which is there, and returns its place.
+// remove removes the order with the given id, which must exist, and returns its place.
 func (l *orders) remove(id exchange.OrderID) place {
 	c, i, _ := l.search(id)
 	p := l.chunks[c][i]
@@ -239,7 +240,7 @@ func (l *orders) remove(id exchange.OrderID) place {
 	return p
 }
 
-// moved notes that the order with an id, which is there, is at another place now.
+// moved records the new place of the order with the given id, which must exist.
 func (l *orders) moved(id exchange.OrderID, p place) {
 	c, i, _ := l.search(id)
 	l.chunks[c][i] = p
@@ -280,8 +281,8 @@ func withRoom[T any](all []T, most int) []T {
 	return append(make([]T, 0, min(n+max(1, n/2), most)), all...)
 }
 
-// remove removes the i-th entry of all. It reallocates if most of the memory is unused, so that a list that was long
-// once does not keep its memory for ever.
+// remove removes the i-th entry of all. It reallocates if most of the memory is unused, so that a list that was once
+// long does not keep its memory forever.
 func remove[T any](all []T, i int) []T {
 	all = slices.Delete(all, i, i+1)
 	switch n := len(all); {

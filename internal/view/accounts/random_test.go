@@ -25,7 +25,7 @@ type trader struct {
 	now     atomic.Int64
 	newest  exchange.OrderID
 	refs    int
-	owners  map[exchange.OrderID]exchange.Command // what placed an order, or the one that it replaced
+	owners  map[exchange.OrderID]exchange.Command // the command that placed an order, or the order that it replaced
 }
 
 func newTrader(t testing.TB, seed uint64) *trader {
@@ -249,7 +249,7 @@ func (w *twin) midway(seq uint64) *exchange.Snapshot {
 	return snap
 }
 
-// snapshot fills in a snapshot from what the twin knows.
+// snapshot fills in a snapshot from the twin's state.
 func (w *twin) snapshot(snap *exchange.Snapshot) {
 	for _, sym := range w.symbols {
 		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: sym, Trades: w.trades[sym]})
@@ -272,9 +272,9 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 	}
 }
 
-// TestTheViewFollowsOrdersInParts places a market buy, buys that cancel orders of their own account on the way, and
-// one whose last part cancels its rest. Between two parts an order is open, and holds what its further parts will
-// cost.
+// TestTheViewFollowsOrdersInParts places a market buy, buys that cancel orders of their own account while matching,
+// and one whose last part cancels its remainder. Between two parts an order is open, and holds what its further parts
+// will cost.
 func TestTheViewFollowsOrdersInParts(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// OrdersChange is what one record did to the orders that rest at a symbol.
+// OrdersChange has the changes of one record to the resting orders of a symbol.
 type OrdersChange struct {
 	Symbol    exchange.Symbol
 	Prev, Seq uint64    // seq of the previous record that changed the symbol's orders, and of this one
@@ -53,8 +53,7 @@ type RestingOrder struct {
 	Shares exchange.Shares
 }
 
-// resting is the orders that rest at a symbol, sorted by priority, and the listeners to them. View.feeding guards
-// it.
+// resting has the resting orders of a symbol, sorted by priority, and their listeners. View.feeding guards it.
 //
 // An order whose next part is still to come is not included yet, so that no listener sees a crossed book.
 type resting struct {
@@ -82,7 +81,7 @@ func newResting(all *openOrders, open *queue) *resting {
 	b := &resting{bids: ladder{up: 1}, asks: ladder{up: -1}}
 	open.each(all, func(o *order) bool {
 		if o.newer == 0 && b.crosses(o) {
-			return false // the newest order, of which further parts are still to come
+			return false // the newest order, whose further parts are still to come
 		}
 		b.add(o)
 		return true

@@ -11,8 +11,8 @@ import (
 // waitTimeout bounds how long a reply waits until the view has a record.
 const waitTimeout = 5 * time.Second
 
-// ordersLookedAt is how many orders are searched for a page of orders for one symbol. The page may then have fewer
-// orders than fit, and it says after which order the next page begins.
+// ordersLookedAt is the maximum number of orders that are searched for a page of orders for one symbol. The page may
+// then have fewer orders than fit, and says after which order the next page begins.
 const ordersLookedAt = 20_000
 
 // Show completes the result of a ShowAccount, a ListOrders or a ListFills that is pending as InView. Any other result

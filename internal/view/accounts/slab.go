@@ -8,7 +8,7 @@ const slabPage = 256
 // fullPage is slab.taken of a page without a free place.
 var fullPage = [slabPage / 64]uint64{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}
 
-// place is where a value is in a slab; 0 means none.
+// place locates a value in a slab; 0 means none.
 type place uint32
 
 // slab holds values, which do not move, so that lists can link them by their places. A slab of values without
@@ -22,7 +22,7 @@ type slab[T any] struct {
 	used  int                     // number of values
 }
 
-// at returns the value at a place that is taken.
+// at returns the value at a place in use.
 func (s *slab[T]) at(p place) *T { return &s.pages[(p-1)/slabPage][(p-1)%slabPage] }
 
 // add returns a free place and its value, which is zero or an old one.
@@ -72,7 +72,8 @@ func (s *slab[T]) remove(p place) {
 	}
 }
 
-// sparse returns the place of a value that should move to another one, because most places are free; 0 if none should.
+// sparse returns the place of a value that should move to a different place, because most places are free; 0 if none
+// should.
 func (s *slab[T]) sparse() place {
 	if len(s.pages)*slabPage < 2*s.used+2*slabPage {
 		return 0

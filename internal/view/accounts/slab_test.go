@@ -14,7 +14,7 @@ import (
 )
 
 // TestASlabKeepsWhatIsAdded adds and removes values at random, with long phases of more or of fewer, and compares the
-// slab with a map. Pages are given up, and a place is never used twice at a time.
+// slab with a map. Pages are given up, and a place is never used by two values at a time.
 func TestASlabKeepsWhatIsAdded(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -74,8 +74,8 @@ func (w *aged) add(account int) {
 	w.all = append(w.all, account)
 }
 
-// TestFillsAreDisplacedAsInAList: accounts that trade rarely, often or very much displace the fills that a list of all
-// fills says, whatever has displaced earlier ones.
+// TestFillsAreDisplacedAsInAList: accounts that trade rarely, often or very much displace the same fills as in a
+// single list of all fills, no matter what has displaced earlier ones.
 func TestFillsAreDisplacedAsInAList(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -127,8 +127,8 @@ func bytesOfOrders(v *View) (bytes int) {
 	return bytes
 }
 
-// TestAnOpenOrderUsesLittleMemory: at most 64 bytes, with all lists that it is in, whether its account has a hundred
-// orders or thousands.
+// TestAnOpenOrderUsesLittleMemory: an order uses at most 64 bytes, with all lists that it is in, whether its account
+// has a hundred orders or thousands.
 func TestAnOpenOrderUsesLittleMemory(t *testing.T) {
 	require.EqualValues(t, 56, unsafe.Sizeof(order{}))
 	for _, accounts := range []int{10, 64, 1000} {

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/process/recent"
 )
 
-// Options are what a View needs.
+// Options configure a View.
 type Options struct {
 	// Records are those after the snapshot that may be shown.
 	Records *trail.Follower[exchange.KeptEvent]
@@ -74,7 +74,7 @@ type View struct {
 // Seq returns the seq of the last applied record.
 func (v *View) Seq() uint64 { return v.seq.Load() }
 
-// Err returns why the view has failed, nil while it works.
+// Err returns the reason why the view has failed, or nil while it works.
 func (v *View) Err() error {
 	if broken := v.broken.Load(); broken != nil {
 		return *broken

@@ -148,7 +148,7 @@ func (v *View) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 // errPanicked is the error of a view until Run has the panic's.
 var errPanicked = errors.New("a record could not be applied")
 
-// fail notes that the view has failed, and returns the error that Err returns from now on.
+// fail records that the view has failed, and returns the error that Err returns from now on.
 func (v *View) fail(err error) error {
 	err = fmt.Errorf("accounts: %w", err)
 	v.broken.Store(&err)

@@ -302,7 +302,7 @@ func buyOf(id exchange.OrderID) exchange.Event {
 		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1e8}, Shares: 5}
 }
 
-// panicking is a listener that panics at its first event, and also at its end if it has a word for that.
+// panicking is a listener that panics at its first event, and also at its end if last is set.
 type panicking struct {
 	last  string
 	ended error
@@ -317,8 +317,8 @@ func (l *panicking) End(err error) {
 	}
 }
 
-// TestAViewThatPanicsEndsAsOneThatFails: its callers and listeners are let go, and the reason that they get has no
-// stack, which only the log has.
+// TestAViewThatPanicsEndsAsOneThatFails: its callers and listeners are released, and the reason that they get contains
+// no stack trace; only the log has it.
 func TestAViewThatPanicsEndsAsOneThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)
@@ -341,7 +341,7 @@ func TestAViewThatPanicsEndsAsOneThatFails(t *testing.T) {
 	})
 }
 
-// TestAListenerThatPanicsAtTheEndEndsAlone: the view has already failed, and each listener is ended all the same.
+// TestAListenerThatPanicsAtTheEndEndsAlone: the view has already failed, and each listener is ended nevertheless.
 func TestAListenerThatPanicsAtTheEndEndsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)

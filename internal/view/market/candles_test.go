@@ -58,7 +58,7 @@ func chosen(all []exchange.Candle, from, to int64, limit int) []exchange.Candle 
 	return got[len(got)-min(len(got), limit):]
 }
 
-// TestCandlesAreWhatTheTradesCameTo trades at random, with restarts, a clock that is set back now and then, and a
+// TestCandlesAreWhatTheTradesCameTo trades at random, with restarts, a clock that is occasionally set back, and a
 // database that lags. The feed must return the candles of the trades, or the error that the database lags.
 func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

@@ -1,5 +1,5 @@
 // Package market follows the market of each symbol in memory: its price levels, its newest trades, their totals and
-// candles. The doors publish it. The data names no account and no balance.
+// candles. The doors publish it. The data contains no account ids and no balances.
 //
 // It is a projection of the journal. The Feed, one goroutine, tails the synced records, several times a second, and
 // at once while a listener or a waiting request exists. The event of an order has its fills with the price of each
@@ -184,7 +184,7 @@ func (f *Feed) applyChunk(one func(uint64, *exchange.KeptEvent) error) error {
 // errPanicked is the error of a feed until Run has the panic's.
 var errPanicked = errors.New("a record could not be applied")
 
-// fail notes that the feed has failed, and returns the error that Err returns from now on.
+// fail records that the feed has failed, and returns the error that Err returns from now on.
 func (f *Feed) fail(err error) error {
 	err = fmt.Errorf("market: %w", err)
 	f.broken.Store(&err)
@@ -279,8 +279,8 @@ func (f *Feed) queue(s *symbol) {
 	}
 }
 
-// TakeChanged calls read for up to n of the symbols that were made or changed since it last returned them, in the order
-// of their first change. read may be nil. left is the number of symbols that it has still to return. Only
+// TakeChanged calls read for up to n of the symbols that were created or changed since it last returned them, in the
+// order of their first change. read may be nil. left is the number of symbols that it has still to return. Only
 // Options.Publish may call it.
 func (f *Feed) TakeChanged(n int, read func(*Market)) (left int) {
 	var first []*symbol

@@ -57,7 +57,8 @@ func feedOf(r trail.Records, snap *Snapshot) *Feed {
 // step applies all records that may be published now.
 func (f *Feed) step(ctx context.Context) error { return f.records.Step(ctx, f.loop()) }
 
-// snapshotOf returns what a database would keep of the market now, with up to trades trades of each symbol.
+// snapshotOf returns the snapshot that a database would have of the market now, with up to trades trades of each
+// symbol.
 func snapshotOf(m *markettest.RandomMarket, trades int) *Snapshot {
 	snap := &Snapshot{Seq: m.Seq}
 	for _, s := range m.Symbols {
@@ -273,8 +274,8 @@ func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 		"order 3 of S is newer than order 2, which is unfinished")
 }
 
-// TestAChunkIsBounded: a chunk ends after so many fills, however few records they are in, because requests wait
-// for it.
+// TestAChunkIsBounded: a chunk ends after a number of fills, no matter how few records they are in, because requests
+// wait for it.
 func TestAChunkIsBounded(t *testing.T) {
 	const each = 4096 / 2
 	source := &listed{records: [][]byte{made, placed(1, exchange.Sell, 10*each, 7)}}

@@ -9,8 +9,8 @@ import (
 	"outcry/internal/journal/trail"
 )
 
-// Change is what one journal record did to the levels and trades of a symbol. Records that do not affect them, such as
-// a halt, make no Change. It is valid only during the call that passes it.
+// Change has the changes of one journal record to the levels and trades of a symbol. Records that do not affect them,
+// such as a halt, cause no Change. It is valid only during the call that passes it.
 type Change struct {
 	Symbol exchange.Symbol
 	Seq    uint64 // seq of the record

@@ -296,7 +296,7 @@ func (e endPanics) End(err error) {
 	panic("a bug")
 }
 
-// TestAListenerThatPanicsAtTheEndEndsAlone: the others are ended all the same, and Run returns.
+// TestAListenerThatPanicsAtTheEndEndsAlone: the others are ended nevertheless, and Run returns.
 func TestAListenerThatPanicsAtTheEndEndsAlone(t *testing.T) {
 	var log bytes.Buffer
 	source := &listed{records: [][]byte{made}}

@@ -17,8 +17,8 @@ type symbol struct {
 	rules      exchange.SymbolRules
 	seq        uint64 // last record that changed anything
 
-	// unfinished is the order of which further parts are still to come, 0 if there is none. It is not in the levels,
-	// so that no reader sees a crossed book.
+	// unfinished is the order whose further parts are still to come, 0 if there is none. It is not in the levels, so that
+	// no reader sees a crossed book.
 	unfinished exchange.OrderID
 	waits      bool // in Feed.pending; used only by Run
 
@@ -81,8 +81,8 @@ func (s *symbol) execute(e *exchange.Event, room *slots) error {
 	return nil
 }
 
-// rest adds an order's open shares to its level. An order that crosses is not added: further parts of it are still to
-// come. The error says that an order of this kind cannot rest.
+// rest adds an order's open shares to its level. An order that crosses is not added: further parts of it will follow.
+// The error says that an order of this kind cannot rest.
 func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shares) error {
 	own, opposite := s.side(t.Side)
 	switch {
