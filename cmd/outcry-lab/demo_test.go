@@ -17,7 +17,6 @@ import (
 	"outcry/internal/lab/demo"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
-	"outcry/internal/testing/pgtest"
 )
 
 // market is a demo that a test has started.
@@ -104,7 +103,7 @@ const openShares = "select coalesce(sum(open), 0)::text from orders"
 
 func TestADemoIsALivingMarketThatCleansUp(t *testing.T) {
 	t.Parallel()
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database)
 	m := startDemo(t, demoOptions(p.Addr))
 	eventually(t, database, `select (count(distinct (sym, amount < 0)) = 4)::text from orders where open > 0`)
@@ -145,7 +144,7 @@ func TestTheSameSeedTradesTheSame(t *testing.T) {
 	t.Parallel()
 	const orders = 400
 	trade := func(seed uint64) (placed, executed string) {
-		database := pgtest.NewDatabase(t)
+		database := exchangetest.NewTables(t)
 		p := exchangetest.Start(t, t.TempDir(), database)
 		o := demoOptions(p.Addr)
 		o.Seed = seed
@@ -171,7 +170,7 @@ func TestTheSameSeedTradesTheSame(t *testing.T) {
 
 func TestADemoOutlivesACrashOfTheExchange(t *testing.T) {
 	t.Parallel()
-	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	data, database := t.TempDir(), exchangetest.NewTables(t)
 	p := exchangetest.Start(t, data, database)
 	m := startDemo(t, demoOptions(p.Addr))
 	eventually(t, database, "select (count(*) > 500)::text from orders")
@@ -188,7 +187,7 @@ func TestADemoOutlivesACrashOfTheExchange(t *testing.T) {
 }
 
 func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
-	database := pgtest.NewDatabase(t)
+	database := exchangetest.NewTables(t)
 	p := exchangetest.Start(t, t.TempDir(), database)
 	m := startDemo(t, demoOptions(forgetful(t, p.Addr)))
 	require.Eventually(t, func() bool { return strings.Contains(m.report.String(), "connected again") }, time.Minute,

@@ -187,7 +187,7 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 		require.GreaterOrEqual(t, len(lines), int(last.Seq))
 	})
 	t.Run("the projector, and a start from tables alone", func(t *testing.T) {
-		tables := pgtest.NewDatabase(t)
+		tables := exchangetest.NewTables(t)
 		projected(t, data, tables)
 		requireRows(t, data, tables, first)
 		store, err := postgres.Open(background, tables, slog.New(slog.DiscardHandler))

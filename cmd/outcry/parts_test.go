@@ -123,7 +123,7 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	recordsUpTo(t, cut, ofJournal, last.Seq)
 	finished(ofJournal, pgtest.NewDatabase(t))
 
-	ofTables := pgtest.NewDatabase(t)
+	ofTables := exchangetest.NewTables(t)
 	projected(t, cut, ofTables)
 	must(t, "verify", "--database-url="+ofTables, cut)
 	file := filepath.Join(t.TempDir(), "backup")

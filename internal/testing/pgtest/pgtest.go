@@ -39,7 +39,7 @@ const (
 	// statementTimeout bounds operations on databases.
 	statementTimeout = time.Minute
 
-	// dirPrefix is the prefix of the names of shared clusters' directories.
+	// dirPrefix is the prefix of the names of clusters' directories.
 	dirPrefix = "outcry-pgtest-"
 
 	// leftAfter is the age at which an unused directory is removed. A younger one may belong to a cluster
@@ -63,6 +63,9 @@ var shared struct {
 	free []string   // databases that no test uses; they are empty
 
 	templates map[string]*template // by name
+
+	adminMu sync.Mutex // guards admin
+	admin   *pgx.Conn  // to AdminURL, from the first statement of asAdmin
 }
 
 // template is a database that is copied for tests.
@@ -127,7 +130,7 @@ func takeDatabase() (name string, err error) {
 	}
 	shared.made++
 	name = fmt.Sprintf("test_%d", shared.made)
-	return name, execute(shared.cluster.AdminURL(), "CREATE DATABASE "+name+" OWNER outcry")
+	return name, asAdmin("CREATE DATABASE " + name + " OWNER outcry")
 }
 
 // giveBack ends a database's connections and removes everything in it.
@@ -153,9 +156,8 @@ func NewCopy(t testing.TB, name string, fill func(url string) error) string {
 	shared.made++
 	database := fmt.Sprintf("test_%d", shared.made)
 	shared.mu.Unlock()
-	admin := shared.cluster.AdminURL()
-	require.NoError(t, execute(admin, "CREATE DATABASE "+database+" OWNER outcry TEMPLATE template_"+name))
-	t.Cleanup(func() { require.NoError(t, execute(admin, "DROP DATABASE "+database+" WITH (FORCE)")) })
+	require.NoError(t, asAdmin("CREATE DATABASE "+database+" OWNER outcry TEMPLATE template_"+name))
+	t.Cleanup(func() { require.NoError(t, asAdmin("DROP DATABASE "+database+" WITH (FORCE)")) })
 	return urlOf(shared.cluster.URL(), database)
 }
 
@@ -173,7 +175,7 @@ func prepareTemplate(name string, fill func(url string) error) error {
 	shared.mu.Unlock()
 	one.once.Do(func() {
 		database := "template_" + name
-		one.err = execute(shared.cluster.AdminURL(), "CREATE DATABASE "+database+" OWNER outcry")
+		one.err = asAdmin("CREATE DATABASE " + database + " OWNER outcry")
 		if one.err == nil {
 			one.err = fill(urlOf(shared.cluster.URL(), database))
 		}
@@ -275,8 +277,10 @@ func urlOf(cluster, name string) string {
 // directory. It stops when the test ends. It survives a crash of Postgres, but not one of the machine.
 func NewCluster(t testing.TB) (c *local.Cluster, dir string) {
 	t.Helper()
-	dir = t.TempDir()
-	c, err := start(dir)
+	dir, err := os.MkdirTemp(parent(), dirPrefix)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, local.Remove(dir)) })
+	c, err = start(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stop(c)) })
 	return c, dir
@@ -289,14 +293,14 @@ func startShared() {
 	}
 }
 
-// memoryDir is a file system in memory. Shared clusters have no durability anyway. On a disk, making and removing
+// memoryDir is a file system in memory. The clusters have no durability anyway. On a disk, making and removing
 // their thousands of files would take a quarter of the tests' processor time.
 const (
 	memoryDir     = "/dev/shm"
 	memoryFreeMin = 4 << 30 // bytes: several packages are tested at a time
 )
 
-// parent returns the directory that contains the directories of shared clusters.
+// parent returns the directory that contains the directories of clusters.
 func parent() string {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(memoryDir, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < memoryFreeMin {
@@ -356,6 +360,24 @@ func stop(c *local.Cluster) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return c.Stop(ctx)
+}
+
+// asAdmin runs a statement as a superuser of the shared cluster. All calls use one connection, because a new one costs
+// Postgres as much as a small database.
+func asAdmin(sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
+	defer cancel()
+	shared.adminMu.Lock()
+	defer shared.adminMu.Unlock()
+	if shared.admin == nil {
+		conn, err := pgx.Connect(ctx, shared.cluster.AdminURL())
+		if err != nil {
+			return err
+		}
+		shared.admin = conn // Postgres ends it when it stops
+	}
+	_, err := shared.admin.Exec(ctx, sql)
+	return err
 }
 
 // execute runs statements on one connection, each in its own transaction.
