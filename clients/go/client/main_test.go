@@ -91,7 +91,7 @@ func startExchange(t testing.TB, flags ...string) *program {
 // start starts the program, and after a kill restarts it at the same address.
 func (x *program) start(t testing.TB) {
 	t.Helper()
-	x.cmd = exec.Command(exchangetest.Server(t), append([]string{"--listen=" + x.addr}, x.flags...)...)
+	x.cmd = exec.Command(exchangetest.PlainServer(t), append([]string{"--listen=" + x.addr}, x.flags...)...)
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := x.cmd.StderrPipe()
 	require.NoError(t, err)

@@ -24,10 +24,10 @@ import (
 // replyBytesMax is the longest reply that a Conn reads.
 const replyBytesMax = 64 << 20
 
-// built has the programs that a test of this binary has asked for.
+// built has the programs that a test of this binary has requested.
 var built struct {
-	mu       sync.Mutex
-	programs map[string]string // their files by name
+	mu    sync.Mutex
+	files map[string]string // by name within the directory of onerun
 }
 
 // Process is an outcryd that a test has started. It ends with the test.
@@ -51,31 +51,46 @@ func Server(t testing.TB) string {
 	return Program(t, "outcryd")
 }
 
+// PlainServer returns the file of outcryd without the race detector, for tests that are about another program.
+func PlainServer(t testing.TB) string {
+	t.Helper()
+	return program(t, "outcryd", false)
+}
+
 // Program returns the file of a program of cmd, outcry or outcry-lab, beside outcryd, since the programs look for each
-// other in their own directory. They are built once for all test binaries of a `go test` command.
+// other in their own directory. They have the race detector if this test binary has it. They are built once for all
+// test binaries of a `go test` command.
 func Program(t testing.TB, name string) string {
+	t.Helper()
+	program(t, "outcryd", raced())
+	return program(t, name, raced())
+}
+
+// program returns the file of a program with or without the race detector.
+func program(t testing.TB, name string, race bool) string {
 	t.Helper()
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	for _, program := range []string{"outcryd", name} {
-		if built.programs[program] != "" {
-			continue
-		}
-		noteSources(t)
-		file, err := onerun.Make("programs/"+program, func(path string) error { return build(program, path) })
-		require.NoError(t, err)
-		if built.programs == nil {
-			built.programs = map[string]string{}
-		}
-		built.programs[program] = file
+	shared := "programs/" + name
+	if race {
+		shared = "raced/" + name
 	}
-	return built.programs[name]
+	if built.files[shared] == "" {
+		noteSources(t)
+		file, err := onerun.Make(shared, func(path string) error { return build(name, path, race) })
+		require.NoError(t, err)
+		if built.files == nil {
+			built.files = map[string]string{}
+		}
+		built.files[shared] = file
+	}
+	return built.files[shared]
 }
 
-// build builds a program, with the race detector if this test binary was.
-func build(program, path string) error {
+// build builds a program.
+func build(program, path string, race bool) error {
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path)
-	if raced() {
+	if race {
 		build.Args = append(build.Args, "-race")
 		build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	}
