@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"outcry/internal/testing/budget"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,6 +40,7 @@ func isNear(t *testing.T, exact, got time.Duration, format string, args ...any) 
 // applied, and checks the lag at all ages at the end. After that, Postgres is 20 records behind and Lag is
 // called now and then: it must return 95 ms from the first call on.
 func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	const every = 5 * time.Millisecond
 	const records = uint64(time.Hour / every)
 	start := time.Unix(1000, 0)
@@ -62,6 +65,7 @@ func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
 // TestLagIsExactThoughNobodyHasAsked syncs records over three years, in bursts with pauses as at night,
 // before it calls Lag for the first time.
 func TestLagIsExactThoughNobodyHasAsked(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/trailtest"
 )
 
@@ -114,6 +115,7 @@ func TestPagesOfFills(t *testing.T) {
 // TestPagesOfOrders requests pages that begin after an order that is open, closed or not placed yet. The orders for
 // a symbol of which the account has few are spread over several pages.
 func TestPagesOfOrders(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	m := new(memory)
 	crowd(m, 2, 2)
 	const orders = 2*ordersLookedAt + 500

@@ -173,6 +173,7 @@ func (w *trader) amend(c *exchange.Command) exchange.Command {
 // TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares the view with a State that applies the same records:
 // free and held amounts, open orders, and fills with their numbers.
 func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	const commands = 3000

@@ -3,10 +3,12 @@ package market
 import (
 	"context"
 	"errors"
-	"outcry/internal/testing/markettest"
 	"slices"
 	"testing"
 	"time"
+
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/markettest"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,6 +63,7 @@ func chosen(all []exchange.Candle, from, to int64, limit int) []exchange.Candle 
 // TestCandlesAreWhatTheTradesCameTo trades at random, with restarts, a clock that is occasionally set back, and a
 // database that lags. The feed must return the candles of the trades, or the error that the database lags.
 func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	m, opening := markettest.NewCandleMarket(seed)

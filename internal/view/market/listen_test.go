@@ -8,12 +8,14 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
-	"outcry/internal/testing/markettest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/markettest"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,6 +141,7 @@ func (w *bookTwin) same(m *Market) {
 // listener gets a Change exactly if a record has changed the total of a level or made a trade. The BookSeq of a
 // symbol is the same with and without listeners.
 func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 3))
