@@ -3,10 +3,12 @@ package admin
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -222,4 +224,66 @@ func TestBodiesInEveryForm(t *testing.T) {
 			require.True(t, strings.HasPrefix(got, test.want), got)
 		})
 	}
+}
+
+// recorded is a response that records read deadlines.
+type recorded struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+// SetReadDeadline is called through http.ResponseController.
+func (r *recorded) SetReadDeadline(t time.Time) error {
+	r.deadlines = append(r.deadlines, t)
+	return nil
+}
+
+// TestABodyThatWaitsIsNotAmongThoseThatArrive: while a large body waits for Admit, it is not cut off to make room for
+// others, and its time to arrive stands still.
+func TestABodyThatWaitsIsNotAmongThoseThatArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 2 * smallBodyMax
+		o := options()
+		o.FrameBytesMax = size
+		var h *xmlHandler
+		o.Admit = func(_ context.Context, head []byte, _ int) (func(), error) {
+			require.Len(t, head, smallBodyMax+1)
+			require.Zero(t, h.bodies.arriving.Len())
+			time.Sleep(time.Minute)
+			return func() {}, nil
+		}
+		h = &xmlHandler{options: o}
+		body := io.MultiReader(strings.NewReader(strings.Repeat("x", smallBodyMax+10)), arriving{t, h},
+			strings.NewReader(strings.Repeat("x", size-smallBodyMax-10)))
+		w, begun := &recorded{ResponseRecorder: httptest.NewRecorder()}, time.Now()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "http://localhost/xml", body))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		first := begun.Add(bodyTimeout)
+		require.Equal(t, []time.Time{first, {}, first.Add(time.Minute), {}}, w.deadlines)
+	})
+}
+
+// arriving is a part of a body without bytes. It requires that the body is among those that arrive.
+type arriving struct {
+	t *testing.T
+	h *xmlHandler
+}
+
+func (a arriving) Read([]byte) (int, error) {
+	require.Equal(a.t, 1, a.h.bodies.arriving.Len())
+	return 0, io.EOF
+}
+
+// TestABodyThatMayNotWaitIsRefused: if too many bodies wait for Admit, the next one is refused, and nothing is done.
+func TestABodyThatMayNotWaitIsRefused(t *testing.T) {
+	o := options()
+	o.FrameBytesMax = 2 * smallBodyMax
+	o.Busy = errors.New("busy")
+	o.Admit = func(context.Context, []byte, int) (func(), error) { return nil, fmt.Errorf("session: %w", o.Busy) }
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) { panic("it was not admitted") })
+	w := httptest.NewRecorder()
+	Handler(o).ServeHTTP(w, httptest.NewRequest("POST", "http://localhost/xml",
+		strings.NewReader(strings.Repeat("x", smallBodyMax+1))))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "too many requests are in progress; nothing was done, try again")
 }
