@@ -106,7 +106,7 @@ func deposit(f *flag.FlagSet, c *cli.Client) func([]string) error {
 }
 
 // accountAndSymbol decides which of two words is the account and which the symbol. An account consists of
-// digits only; if both words or neither do, it returns an error, since nothing may be deposited by a guess.
+// digits only; if both words or neither do, it returns an error, since a guess must not decide a deposit.
 func accountAndSymbol(first, second string) (account, sym string, err error) {
 	switch is, isToo := cli.IsDigits(first), cli.IsDigits(second); {
 	case is && isToo:

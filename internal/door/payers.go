@@ -112,7 +112,7 @@ type lag struct {
 	work    int64
 	slowest *watched // nil if there is no work
 	visible uint64   // what the slowest follower may see
-	until   uint64   // record at which the slowest follower has done enough; set if the work is above the share
+	until   uint64   // record at which the slowest follower has caught up enough; set if the work is above the share
 }
 
 // within returns l with until set: then at most half of share is left of what is visible now.

@@ -123,7 +123,7 @@ type Loop struct {
 
 // Run passes records on until ctx ends, and then returns nil. It returns the error of Chunk or of a record that cannot
 // be read; a panic of Chunk or Idle is such an error. Other followers are not affected. Run is called once, and
-// callers that wait for the follower are let go by End.
+// End releases callers that wait for the follower.
 func (f *Follower[E]) Run(ctx context.Context, l Loop) (err error) {
 	defer f.Close()
 	defer func() {
