@@ -250,6 +250,7 @@ func (v *View) reduce(a *account, e *exchange.Event) error {
 	more := v.open.with(o)
 	amends := more.amended()
 	if amends.newRef = cloned(e.Ref); e.Shares == 0 {
+		v.noteRef(a, o)
 		return nil // the amend changed nothing except that its ref is used
 	}
 	o.open -= e.Shares

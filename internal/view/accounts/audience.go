@@ -16,6 +16,9 @@ type reader[E any] struct {
 	tell  func(E)
 	flush func()
 	end   func(error)
+
+	waits   bool // the reader has not begun yet, because what it begins with is copied in parts
+	waiting []E  // news since then
 }
 
 // audience is the listeners to one account or symbol, and the news not yet delivered to them. View.feeding guards it.
@@ -39,16 +42,34 @@ func (a *audience[E]) tell(news E) (first bool) {
 func (a *audience[E]) deliver() {
 	for _, news := range a.news {
 		for _, r := range a.readers {
-			r.tell(news)
+			if r.waits {
+				r.waiting = append(r.waiting, news)
+			} else {
+				r.tell(news)
+			}
 		}
 	}
 	for _, r := range a.readers {
-		r.flush()
+		if !r.waits {
+			r.flush()
+		}
 	}
 	clear(a.news)
 	if a.news = a.news[:0]; cap(a.news) > chunkRecords {
 		a.news = nil
 	}
+}
+
+// passWaiting passes the news that came while a reader waited.
+func (r *reader[E]) passWaiting() {
+	if len(r.waiting) == 0 {
+		return
+	}
+	for _, news := range r.waiting {
+		r.tell(news)
+	}
+	r.flush()
+	r.waiting = nil
 }
 
 // remove removes a reader.
@@ -59,7 +80,9 @@ func (a *audience[E]) remove(r *reader[E]) {
 // end ends the subscription of all readers with an error.
 func (a *audience[E]) end(err error, log *slog.Logger) {
 	for _, r := range a.readers {
-		trail.EndListener(log, func() { r.end(err) })
+		if !r.waits {
+			trail.EndListener(log, func() { r.end(err) })
+		}
 	}
 	a.readers = nil
 }

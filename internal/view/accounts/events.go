@@ -75,7 +75,7 @@ func (v *View) addFill(
 // change applies what the current record does to a resting order of a symbol. o is the order after the record; shares
 // are those of an OpFill or OpReduce.
 func (v *View) change(market *symbol, o *order, kind OrderOpKind, shares exchange.Shares) error {
-	if b := market.resting; b != nil {
+	if b := market.resting; b != nil && b.gathered(&v.open, o) {
 		if !b.set(o) {
 			return fmt.Errorf("order %d of %s does not rest", o.id, market.name)
 		}
@@ -98,10 +98,10 @@ func (v *View) change(market *symbol, o *order, kind OrderOpKind, shares exchang
 func (v *View) addResting(o *order) {
 	market := &v.markets[o.symbol]
 	b := market.resting
-	if o.open == 0 || b != nil && b.crosses(o) {
+	if o.open == 0 || b != nil && b.next == 0 && b.crosses(o) {
 		return
 	}
-	if b != nil {
+	if b != nil && b.next == 0 { // otherwise it will be gathered
 		b.add(o)
 		v.addOp(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.side(), Price: o.limit})
 	}

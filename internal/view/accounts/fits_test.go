@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"testing"
@@ -167,7 +168,8 @@ func requireKept(t testing.TB, v *View) {
 // requireRests compares the resting orders of a symbol with those computed from its open orders.
 func requireRests(t testing.TB, v *View, n symbolNumber) {
 	t.Helper()
-	want, got := newResting(&v.open, &v.markets[n].open), v.markets[n].resting
+	want, got := newResting(&v.markets[n].open), v.markets[n].resting
+	want.gather(&v.open, math.MaxInt)
 	require.Equal(t, want.bids.snapshot(), got.bids.snapshot())
 	require.Equal(t, want.asks.snapshot(), got.asks.snapshot())
 }

@@ -3,6 +3,7 @@ package accounts
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,24 +50,43 @@ func (v *View) Subscribe(
 	if w == nil {
 		return nil, ErrUnknownAccount
 	}
-	begin(snap, missed)
-	r := &reader[*exchange.AccountEvent]{l.Event, l.Flush, l.End}
+	r := &reader[*exchange.AccountEvent]{tell: l.Event, flush: l.Flush, end: l.End}
 	w.readers = append(w.readers, r)
 	v.listening.Add(1)
 	v.records.Hurry()
-	return sync.OnceFunc(func() {
+	leave = sync.OnceFunc(func() {
 		v.feeding.Lock()
 		defer v.feeding.Unlock()
-		w.remove(r)
-		v.listening.Add(-1)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.letGo(id, w)
-	}), nil
+		v.unsubscribe(id, w, r)
+	})
+	if snap == nil && missed == nil {
+		r.waits = true
+		a := v.accounts[id]
+		v.feeding.Unlock()
+		if snap, err = v.copyInParts(a, r); err != nil {
+			v.unsubscribe(id, w, r)
+			return nil, err
+		}
+		r.waits = false
+		r.waiting = slices.DeleteFunc(r.waiting, func(e *exchange.AccountEvent) bool { return e.N == 0 }) // see noteRef
+	}
+	begin(snap, missed)
+	r.passWaiting()
+	return leave, nil
+}
+
+// unsubscribe removes a reader. Its caller holds feeding.
+func (v *View) unsubscribe(id exchange.AccountID, w *watch, r *reader[*exchange.AccountEvent]) {
+	w.remove(r)
+	v.listening.Add(-1)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.letGo(id, w)
 }
 
 // subscribe returns a listener's initial data, and the account's watch with one more holder. The watch is nil if the
-// account is unknown.
+// account is unknown. Otherwise, if there is neither a snapshot nor a list of missed events, the account has so many
+// orders that they must be copied in parts.
 func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	snap *Snapshot, missed []*exchange.AccountEvent, w *watch,
 ) {
@@ -81,6 +101,9 @@ func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 		if missed, ok := w.after(after, a.n); ok {
 			return nil, missed, w
 		}
+	}
+	if a.orders.len() > partMax {
+		return nil, nil, w
 	}
 	return v.snapshot(a), nil, w
 }
@@ -143,13 +166,20 @@ func (v *View) lost() error {
 
 // snapshot returns the state of an account. Its caller holds mu.
 func (v *View) snapshot(a *account) *Snapshot {
-	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
-		Positions: v.showPositions(a), Orders: make([]exchange.OrderDetail, 0, a.orders.len())}
-	sortPositions(snap.Positions)
+	snap := v.snapshotWithoutOrders(a)
+	snap.Orders = make([]exchange.OrderDetail, 0, a.orders.len())
 	a.orders.after(0, func(o *order) bool {
 		snap.Orders = append(snap.Orders, v.detail(o))
 		return true
 	})
+	return snap
+}
+
+// snapshotWithoutOrders returns the state of an account without its orders. Its caller holds mu or feeding.
+func (v *View) snapshotWithoutOrders(a *account) *Snapshot {
+	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
+		Positions: v.showPositions(a)}
+	sortPositions(snap.Positions)
 	return snap
 }
 

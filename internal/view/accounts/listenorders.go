@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -29,17 +30,16 @@ type OrdersSnapshot struct {
 func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*OrdersSnapshot)) (
 	leave func(), err error,
 ) {
-	v.feeding.Lock()
+	for more := true; more; {
+		if more, err = v.gather(sym); err != nil {
+			return nil, err
+		}
+	}
 	defer v.feeding.Unlock()
-	if err := v.lost(); err != nil {
-		return nil, err
-	}
-	n, b := v.gather(sym)
-	if b == nil {
-		return nil, ErrUnknownSymbol
-	}
-	begin(&OrdersSnapshot{Seq: v.markets[n].changed, Bids: b.bids.snapshot(), Asks: b.asks.snapshot()})
-	r := &reader[*OrdersChange]{l.Orders, l.Flush, l.End}
+	market := &v.markets[v.symbols[sym]]
+	b := market.resting
+	begin(&OrdersSnapshot{Seq: market.changed, Bids: b.bids.snapshot(), Asks: b.asks.snapshot()})
+	r := &reader[*OrdersChange]{tell: l.Orders, flush: l.Flush, end: l.End}
 	b.readers = append(b.readers, r)
 	v.listening.Add(1)
 	v.records.Hurry()
@@ -52,19 +52,30 @@ func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*O
 	}), nil
 }
 
-// gather returns the resting orders of a symbol, nil if the symbol is unknown. Without a recent listener it collects
-// them from the symbol's open orders. Its caller holds feeding, so no order changes while gather works without mu.
-func (v *View) gather(sym exchange.Symbol) (symbolNumber, *resting) {
+// gather makes sure that the resting orders of a symbol are known. Without a recent listener it gathers a part of them
+// from the symbol's open orders, and more reports whether there are further ones. Otherwise it returns with feeding
+// locked. Records are applied between two calls, and no order changes while gather works without mu.
+func (v *View) gather(sym exchange.Symbol) (more bool, err error) {
+	v.feeding.Lock()
+	defer func() {
+		if more || err != nil {
+			v.feeding.Unlock()
+			runtime.Gosched()
+		}
+	}()
+	if err := v.lost(); err != nil {
+		return false, err
+	}
 	n, made := v.symbols[sym]
 	if !made {
-		return 0, nil
+		return false, ErrUnknownSymbol
 	}
 	market := &v.markets[n]
 	if market.resting == nil {
-		gathered := newResting(&v.open, &market.open)
 		v.mu.Lock()
-		market.resting = gathered
+		market.resting = newResting(&market.open)
 		v.mu.Unlock()
 	}
-	return n, market.resting
+	market.resting.gather(&v.open, partMax)
+	return market.resting.next != 0, nil
 }

@@ -59,6 +59,7 @@ type RestingOrder struct {
 type resting struct {
 	audience[*OrdersChange]
 	bids, asks ladder
+	next       place         // oldest order that is not gathered yet; 0 once all are
 	until      time.Time     // the orders are dropped at this time if there are no listeners
 	making     *OrdersChange // change by the current record, nil if it has changed no order here
 }
@@ -76,17 +77,24 @@ type step struct {
 	orders []RestingOrder
 }
 
-// newResting returns the resting orders among the open orders of a symbol.
-func newResting(all *openOrders, open *queue) *resting {
-	b := &resting{bids: ladder{up: 1}, asks: ladder{up: -1}}
-	open.each(all, func(o *order) bool {
-		if o.newer == 0 && b.crosses(o) {
-			return false // the newest order, whose further parts are still to come
+// newResting returns the resting orders of a symbol, of which none is gathered yet.
+func newResting(open *queue) *resting {
+	return &resting{bids: ladder{up: 1}, asks: ladder{up: -1}, next: open.oldest, until: time.Now().Add(watchedFor)}
+}
+
+// gather adds up to most of the orders that are not gathered yet, oldest first.
+func (b *resting) gather(all *openOrders, most int) {
+	for ; b.next != 0 && most > 0; most-- {
+		o := all.at(b.next)
+		if b.next = o.newer; b.next != 0 || !b.crosses(o) { // further parts of an order that crosses are still to come
+			b.add(o)
 		}
-		b.add(o)
-		return true
-	})
-	return b
+	}
+}
+
+// gathered reports whether an order that rests is among the gathered ones.
+func (b *resting) gathered(all *openOrders, o *order) bool {
+	return b.next == 0 || o.id < all.at(b.next).id
 }
 
 // side returns the orders of a side, and those of the opposite side.

@@ -166,7 +166,11 @@ func (v *View) insert(a *account, o *order, m *orderMore) bool {
 
 // remove removes an order that is no longer open.
 func (v *View) remove(a *account, o *order) {
-	v.markets[o.symbol].open.remove(&v.open, o)
+	market := &v.markets[o.symbol]
+	if b := market.resting; b != nil && b.next != 0 && v.open.at(b.next) == o {
+		b.next = o.newer
+	}
+	market.open.remove(&v.open, o)
 	v.open.drop(a.orders.remove(o.id))
 }
 
@@ -186,7 +190,10 @@ func (v *View) pack() {
 		to, o := v.open.add()
 		*o = *v.open.at(from)
 		v.list[o.account].orders.moved(o.id, to)
-		v.markets[o.symbol].open.moved(&v.open, o, to)
+		market := &v.markets[o.symbol]
+		if market.open.moved(&v.open, o, to); market.resting != nil && market.resting.next == from {
+			market.resting.next = to
+		}
 		v.open.slab.remove(from)
 	}
 }

@@ -13,14 +13,16 @@
 //
 // Its memory is bounded by the open orders, except for fills: it keeps at most accountFillsMax of an account and
 // fillsMax in all. Older ones come from the database, a page at a time.
+// An order is 56 bytes without pointers, and about 61 with the lists that it is in; a fill is 48. Most of the time of a
+// record is memory that is not in the processor's cache, so fewer bytes are less time.
 //
 // It is also the private feed: what each record does to an account is one exchange.AccountEvent. Events are counted
 // for every account, and made and kept only while the account has a listener or is watched (Subscribe, Watch). In
 // the same way the view knows the resting orders of a symbol, in their priority, while they have a listener
 // (ListenOrders).
 //
-// The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and
-// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go and
+// The files, each of which calls those below it: view.go runs the view; listen.go, copy.go, listenorders.go,
+// did.go and show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go and
 // account.go have the state; resting.go, watch.go, audience.go, fills.go, ages.go, openorders.go, orders.go and slab.go
 // have its parts.
 package accounts
