@@ -65,7 +65,8 @@ var bounds = []struct {
 		{"records, fills and cancels that the views have still to take in for a connection; for a token or account",
 			"`lagShare`, `lagTogether`", "{door.lagShare}; {door.lagTogether}",
 			"the client waits before anything is executed, whatever its protocol; above {door.lagMax} (`lagMax`) " +
-				"orders are rejected; `followers`"},
+				"orders and amends that replace are rejected; not for a view that does nothing for {door.hungAfter} " +
+				"(`hungAfter`); `followers`"},
 		{"wrong tokens of one network", "`guessersMax`", "{auth.guessFree}, then one a second",
 			"answered a second later, {auth.guessersMax} at a time"},
 	}},
