@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"outcry/internal/testing/budget"
-
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
 )
 
 func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {

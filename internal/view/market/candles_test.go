@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"outcry/internal/testing/budget"
-	"outcry/internal/testing/markettest"
-
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/markettest"
 	"outcry/internal/testing/trailtest"
 )
 

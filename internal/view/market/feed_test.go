@@ -6,8 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"outcry/internal/journal/trail"
-	"outcry/internal/testing/markettest"
 	"testing"
 	"time"
 
@@ -15,6 +13,8 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/journal/trail"
+	"outcry/internal/testing/markettest"
 	"outcry/internal/testing/trailtest"
 )
 

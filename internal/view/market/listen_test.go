@@ -14,12 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"outcry/internal/testing/budget"
-	"outcry/internal/testing/markettest"
-
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/markettest"
 	"outcry/internal/testing/trailtest"
 )
 
