@@ -167,7 +167,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	for args, text := range map[string]string{
 		"--experiment=none":               `--experiment "none": must be one of cores, `,
 		"--experiment=mix5 --rate=5":      "--rate 5: an experiment has no rate",
-		"--experiment=mix5 --depth=2":     "--depth 2: an experiment has 1",
+		"--experiment=mix5 --depth=2":     "--depth 2: an experiment has a depth of 1",
 		"--experiment=mix5 --requests=-1": "--requests -1: must be from 0",
 	} {
 		_, stderr, status := lab("", append([]string{"bench", "run"}, strings.Fields(args)...)...)
