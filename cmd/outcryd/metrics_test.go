@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,6 +34,25 @@ func scrape(t *testing.T, p *program) string {
 	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
+	return string(b)
+}
+
+// metricsWith returns the page of metrics that a token shows, or an error as text.
+func metricsWith(p *program, token string) string {
+	r, err := http.NewRequest(http.MethodGet, "http://"+p.http+"/metrics", nil)
+	if err != nil {
+		return err.Error()
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
 	return string(b)
 }
 
