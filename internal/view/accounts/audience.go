@@ -17,8 +17,9 @@ type reader[E any] struct {
 	flush func()
 	end   func(error)
 
-	waits   bool // the reader has not begun yet, because what it begins with is copied in parts
-	waiting []E  // news since then
+	waits   bool // the reader has not got what it begins with yet, or not all news since then
+	copies  bool // what the reader begins with is being copied in parts
+	waiting []E  // news for a reader that waits
 }
 
 // audience is the listeners to one account or symbol, and the news not yet delivered to them. View.feeding guards it.
@@ -58,18 +59,6 @@ func (a *audience[E]) deliver() {
 	if a.news = a.news[:0]; cap(a.news) > chunkRecords {
 		a.news = nil
 	}
-}
-
-// passWaiting passes the news that came while a reader waited.
-func (r *reader[E]) passWaiting() {
-	if len(r.waiting) == 0 {
-		return
-	}
-	for _, news := range r.waiting {
-		r.tell(news)
-	}
-	r.flush()
-	r.waiting = nil
 }
 
 // remove removes a reader.

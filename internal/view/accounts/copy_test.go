@@ -3,7 +3,9 @@ package accounts
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,7 +77,8 @@ func TestWhatIsCopiedInPartsIsAsOfOneRecord(t *testing.T) {
 		h := new(heard)
 		_, missed, w := v.subscribe("1", 0, false)
 		require.Nil(t, missed)
-		r := &reader[*exchange.AccountEvent]{tell: h.Event, flush: h.Flush, end: h.End, waits: true}
+		r := &reader[*exchange.AccountEvent]{tell: h.Event, flush: h.Flush, end: h.End, waits: true,
+			copies: true}
 		w.readers = append(w.readers, r)
 		var copied copied
 		market := &v.markets[v.symbols["SYM0"]]
@@ -85,7 +88,8 @@ func TestWhatIsCopiedInPartsIsAsOfOneRecord(t *testing.T) {
 				more = copied.add(v, v.accounts["1"])
 				require.LessOrEqual(t, len(copied.orders)-before, partMax)
 				if !more {
-					require.Equal(t, v.snapshot(v.accounts["1"]).Orders, copied.after(r.waiting))
+					orders, _ := copied.after(r.waiting)
+					require.Equal(t, v.snapshot(v.accounts["1"]).Orders, orders)
 				}
 			}
 			market.resting.gather(&v.open, partMax/4)
@@ -123,6 +127,200 @@ func TestWhatIsCopiedInPartsIsAsOfOneRecord(t *testing.T) {
 	require.NotEqual(t, next, market.resting.next)
 	market.resting.gather(&v.open, partMax)
 	requireRests(t, v, v.symbols["SYM0"])
+}
+
+// TestPositionsAreCopiedInParts changes the positions of an account between the parts: some begin, some change, some
+// end. Together with the orders, no part has more than partMax.
+func TestPositionsAreCopiedInParts(t *testing.T) {
+	const symbols = 3 * partMax
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r, m := rand.New(rand.NewPCG(seed, 0)), new(memory)
+	crowd(m, 2, 0)
+	for s := range symbols {
+		m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: symbolOf(s)})
+	}
+	has, id := make(map[int]bool), 0
+	change := func() {
+		s := r.IntN(symbols)
+		if !has[s] || r.IntN(2) == 0 {
+			m.add(exchange.Event{Kind: exchange.SharesDeposited, Account: "1", Symbol: symbolOf(s),
+				Deposited: exchange.Shares(1).Position()})
+			if has[s] { // sell it again, so that each position has one share
+				id += 2
+				m.add(placed(id, 1, s, exchange.Sell, 1), taken(id+1, 2, s, 1, id))
+			}
+			has[s] = true
+			return
+		}
+		id += 2
+		m.add(placed(id, 1, s, exchange.Sell, 1), taken(id+1, 2, s, 1, id))
+		has[s] = false
+	}
+	for range symbols {
+		change()
+	}
+	for range partMax / 2 { // their number stays
+		id++
+		m.add(placed(id, 2, 0, exchange.Buy, 1))
+	}
+	v := newView(m, nil)
+	take(t, v)
+	for _, account := range []exchange.AccountID{"1", "2"} {
+		h, a := new(heard), v.accounts[account]
+		_, _, w := v.subscribe(account, 0, false)
+		reader := &reader[*exchange.AccountEvent]{tell: h.Event, waits: true, copies: true}
+		w.readers = append(w.readers, reader)
+		c, parts := newCopied(a), 1
+		for before := 0; c.add(v, a); parts++ {
+			require.LessOrEqual(t, len(c.orders)+len(c.positions)-before, partMax)
+			before = len(c.orders) + len(c.positions)
+			for range partMax / 2 {
+				change()
+			}
+			take(t, v)
+		}
+		require.Greater(t, parts, 1)
+		want := v.snapshot(a)
+		orders, positions := c.after(reader.waiting)
+		require.Equal(t, want.Orders, orders)
+		require.Equal(t, want.Positions, positions)
+		w.remove(reader)
+	}
+}
+
+// TestRestingOrdersAreCopiedInParts changes the resting orders of a symbol between the parts, on both sides, before and
+// after what is copied so far. The copy is as of one record, and no part has more than partMax orders.
+func TestRestingOrdersAreCopiedInParts(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r, m := rand.New(rand.NewPCG(seed, 0)), new(memory)
+	crowd(m, 2, 1)
+	var open []exchange.Event
+	id := 0
+	place := func() {
+		id++
+		e := placed(id, 1, 0, exchange.Buy, 10)
+		if e.Limit = exchange.Price(1 + r.IntN(40)); r.IntN(2) == 0 {
+			e.Side, e.Limit = exchange.Sell, e.Limit+40
+		}
+		open = append(open, e)
+		m.add(e)
+	}
+	change := func() {
+		i := r.IntN(len(open))
+		o := &open[i]
+		gone := false
+		switch kind := r.IntN(4); {
+		case kind == 0 || o.Shares < 2:
+			e := *o
+			e.Kind, gone = exchange.OrderCanceled, true
+			m.add(e)
+		case kind == 1 && o.Side == exchange.Sell:
+			id++
+			o.Shares--
+			m.add(taken(id, 2, 0, 1, int(o.Order)))
+		case kind == 2:
+			e := *o
+			e.Kind, e.Shares, o.Shares = exchange.OrderReduced, 1, o.Shares-1
+			e.Amend = &exchange.Amendment{First: o.Order, Amount: o.Shares, Open: o.Shares}
+			m.add(e)
+		default:
+			place()
+		}
+		if gone {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	for range 5 * partMax {
+		place()
+	}
+	v := newView(m, nil)
+	take(t, v)
+	for more := true; more; {
+		var err error
+		if more, err = v.gather("SYM0"); err == nil && !more {
+			v.feeding.Unlock()
+		}
+	}
+	b := v.markets[0].resting
+	for range 5 {
+		reader := &reader[*OrdersChange]{waits: true}
+		b.readers = append(b.readers, reader)
+		c, before, parts := new(copiedOrders), 0, 1
+		for ; c.add(b); parts++ {
+			require.LessOrEqual(t, len(c.bids)+len(c.asks)-before, partMax)
+			before = len(c.bids) + len(c.asks)
+			for range partMax / 2 {
+				change()
+			}
+			take(t, v)
+		}
+		require.Greater(t, parts, 4)
+		bids, asks := c.after(reader.waiting)
+		require.Equal(t, b.bids.snapshot(), bids)
+		require.Equal(t, b.asks.snapshot(), asks)
+		b.remove(reader)
+	}
+}
+
+// TestAPanicOfASubscriberEndsItAlone: the panic of a goroutine that copies, or that begins to listen, unlocks the view
+// and leaves no listener in it.
+func TestAPanicOfASubscriberEndsItAlone(t *testing.T) {
+	v, m := newWatched(t)
+	require.Panics(t, func() {
+		v.feeding.Lock()
+		defer v.feeding.Unlock()
+		_, _ = v.copyInParts(v.accounts["1"], &reader[*exchange.AccountEvent]{waiting: []*exchange.AccountEvent{nil}})
+	})
+	require.Panics(t, func() { _, _ = v.Subscribe("1", 0, false, new(heard), nil) })
+	require.Panics(t, func() { _, _ = v.ListenOrders("SYM0", silent{}, nil) })
+	require.Empty(t, v.accounts["1"].watch.readers)
+	require.Empty(t, v.markets[0].resting.readers)
+	require.Zero(t, v.listening.Load())
+	m.add(placed(1, 1, 0, exchange.Sell, 5))
+	take(t, v)
+}
+
+// TestNewsThatWaitsIsPassedInParts: between two parts, the view continues, and further news is added at the end. If the
+// view ends in the meantime, the reader gets the rest and the reason.
+func TestNewsThatWaitsIsPassedInParts(t *testing.T) {
+	v, _ := newWatched(t)
+	h, news := new(heard), uint64(0)
+	var r *reader[*exchange.AccountEvent]
+	add := func() {
+		for range partMax {
+			news++
+			r.waiting = append(r.waiting, &exchange.AccountEvent{N: news})
+		}
+	}
+	var ended atomic.Bool
+	r = &reader[*exchange.AccountEvent]{waits: true, end: h.End, tell: h.Event, flush: func() {
+		require.LessOrEqual(t, len(h.events)-h.flushed, partMax)
+		if h.Flush(); !ended.Load() && len(h.events) < 1000*partMax {
+			add()
+			time.Sleep(time.Millisecond)
+		}
+	}}
+	add()
+	add()
+	v.feeding.Lock()
+	defer v.feeding.Unlock()
+	go func() {
+		v.feeding.Lock()
+		defer v.feeding.Unlock()
+		v.ended = errEnded
+		ended.Store(true)
+	}()
+	passWaiting(v, r)
+	require.True(t, ended.Load(), "the view continues between two parts")
+	require.Len(t, h.events, int(news))
+	for i, e := range h.events {
+		require.EqualValues(t, i+1, e.N)
+	}
+	require.Equal(t, len(h.events), h.flushed)
+	require.Equal(t, []error{errEnded}, h.ended)
+	require.False(t, r.waits)
 }
 
 // TestAnAccountOfManyOrdersIsSubscribedToWhileItTrades: the snapshot and the events after it have no gap, and together

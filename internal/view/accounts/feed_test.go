@@ -263,3 +263,15 @@ func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
 	require.Equal(t, &Snapshot{N: w.n[id], LastFill: uint64(len(w.fills[id])), Seq: v.Seq(), Balance: view.Balance,
 		Held: view.Held, Positions: view.Positions, Orders: orders}, v.snapshot(v.accounts[id]))
 }
+
+// TestAViewKeepsNothingOfAnEvent: after a chunk, the view does not refer to the last event, which may be large.
+func TestAViewKeepsNothingOfAnEvent(t *testing.T) {
+	m := new(memory)
+	crowd(m, 1, 1)
+	v := newView(m, nil)
+	m.add(placed(1, 1, 0, exchange.Sell, 5))
+	m.add(exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cancels: []exchange.Cancel{{Order: 1,
+		Symbol: symbolOf(0), Shares: 5, Terms: exchange.Terms{Side: exchange.Sell, Limit: 1e8}}}})
+	take(t, v)
+	require.Nil(t, v.event)
+}

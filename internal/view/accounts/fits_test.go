@@ -173,3 +173,34 @@ func requireRests(t testing.TB, v *View, n symbolNumber) {
 	require.Equal(t, want.bids.snapshot(), got.bids.snapshot())
 	require.Equal(t, want.asks.snapshot(), got.asks.snapshot())
 }
+
+// snapshot returns the orders sorted by priority.
+func (l *ladder) snapshot() []RestingOrder {
+	all := []RestingOrder{}
+	for _, s := range slices.Backward(l.steps) {
+		all = append(all, s.orders...)
+	}
+	return all
+}
+
+// each calls f for the orders, oldest first, until f returns false.
+func (q *queue) each(all *openOrders, f func(*order) bool) {
+	for p := q.oldest; p != 0; {
+		o := all.at(p)
+		if p = o.newer; !f(o) {
+			return
+		}
+	}
+}
+
+// snapshot returns the state of an account, made in one piece.
+func (v *View) snapshot(a *account) *Snapshot {
+	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
+		Positions: v.showPositions(a), Orders: make([]exchange.OrderDetail, 0, a.orders.len())}
+	sortPositions(snap.Positions)
+	a.orders.after(0, func(o *order) bool {
+		snap.Orders = append(snap.Orders, v.detail(o))
+		return true
+	})
+	return snap
+}

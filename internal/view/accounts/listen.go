@@ -3,7 +3,6 @@ package accounts
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ func (v *View) Subscribe(
 	if err := v.lost(); err != nil {
 		return nil, err
 	}
-	snap, missed, w := v.subscribe(id, after, hasAfter)
+	a, missed, w := v.subscribe(id, after, hasAfter)
 	if w == nil {
 		return nil, ErrUnknownAccount
 	}
@@ -59,19 +58,21 @@ func (v *View) Subscribe(
 		defer v.feeding.Unlock()
 		v.unsubscribe(id, w, r)
 	})
-	if snap == nil && missed == nil {
-		r.waits = true
-		a := v.accounts[id]
-		v.feeding.Unlock()
-		if snap, err = v.copyInParts(a, r); err != nil {
+	begun := false
+	defer func() {
+		if !begun { // there is an error or a panic
 			v.unsubscribe(id, w, r)
+		}
+	}()
+	var snap *Snapshot
+	if missed == nil {
+		if snap, err = v.copyInParts(a, r); err != nil {
 			return nil, err
 		}
-		r.waits = false
-		r.waiting = slices.DeleteFunc(r.waiting, func(e *exchange.AccountEvent) bool { return e.N == 0 }) // see noteRef
 	}
 	begin(snap, missed)
-	r.passWaiting()
+	passWaiting(v, r)
+	begun = true
 	return leave, nil
 }
 
@@ -84,28 +85,23 @@ func (v *View) unsubscribe(id exchange.AccountID, w *watch, r *reader[*exchange.
 	v.letGo(id, w)
 }
 
-// subscribe returns a listener's initial data, and the account's watch with one more holder. The watch is nil if the
-// account is unknown. Otherwise, if there is neither a snapshot nor a list of missed events, the account has so many
-// orders that they must be copied in parts.
+// subscribe returns an account, and its watch with one more holder. The watch is nil if the account is unknown. missed
+// is nil if not all events after number after are kept; the listener then begins with the state of the account.
 func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
-	snap *Snapshot, missed []*exchange.AccountEvent, w *watch,
+	a *account, missed []*exchange.AccountEvent, w *watch,
 ) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	a := v.accounts[id]
-	if a == nil {
+	if a = v.accounts[id]; a == nil {
 		return nil, nil, nil
 	}
 	w = v.hold(id)
 	if hasAfter && after <= a.n {
 		if missed, ok := w.after(after, a.n); ok {
-			return nil, missed, w
+			return a, missed, w
 		}
 	}
-	if a.orders.len() > partMax {
-		return nil, nil, w
-	}
-	return v.snapshot(a), nil, w
+	return a, nil, w
 }
 
 // Watch makes the view keep the events of an account until release is called, and a few minutes longer. The account
@@ -162,25 +158,6 @@ func (v *View) lost() error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
-}
-
-// snapshot returns the state of an account. Its caller holds mu.
-func (v *View) snapshot(a *account) *Snapshot {
-	snap := v.snapshotWithoutOrders(a)
-	snap.Orders = make([]exchange.OrderDetail, 0, a.orders.len())
-	a.orders.after(0, func(o *order) bool {
-		snap.Orders = append(snap.Orders, v.detail(o))
-		return true
-	})
-	return snap
-}
-
-// snapshotWithoutOrders returns the state of an account without its orders. Its caller holds mu or feeding.
-func (v *View) snapshotWithoutOrders(a *account) *Snapshot {
-	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
-		Positions: v.showPositions(a)}
-	sortPositions(snap.Positions)
-	return snap
 }
 
 // Account returns the state of an account without its orders, and seq, the last record that it includes. The error is

@@ -36,20 +36,37 @@ func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*O
 		}
 	}
 	defer v.feeding.Unlock()
-	market := &v.markets[v.symbols[sym]]
-	b := market.resting
-	begin(&OrdersSnapshot{Seq: market.changed, Bids: b.bids.snapshot(), Asks: b.asks.snapshot()})
+	n := v.symbols[sym]
+	b := v.markets[n].resting
 	r := &reader[*OrdersChange]{tell: l.Orders, flush: l.Flush, end: l.End}
 	b.readers = append(b.readers, r)
 	v.listening.Add(1)
 	v.records.Hurry()
+	begun := false
+	defer func() {
+		if !begun { // there is an error or a panic
+			v.leaveOrders(b, r)
+		}
+	}()
+	snap, err := v.copyOrders(n, r)
+	if err != nil {
+		return nil, err
+	}
+	begin(snap)
+	passWaiting(v, r)
+	begun = true
 	return sync.OnceFunc(func() {
 		v.feeding.Lock()
 		defer v.feeding.Unlock()
-		b.remove(r)
-		b.until = time.Now().Add(watchedFor)
-		v.listening.Add(-1)
+		v.leaveOrders(b, r)
 	}), nil
+}
+
+// leaveOrders removes a reader. Its caller holds feeding.
+func (v *View) leaveOrders(b *resting, r *reader[*OrdersChange]) {
+	b.remove(r)
+	b.until = time.Now().Add(watchedFor)
+	v.listening.Add(-1)
 }
 
 // gather makes sure that the resting orders of a symbol are known. Without a recent listener it gathers a part of them

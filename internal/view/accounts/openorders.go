@@ -79,13 +79,3 @@ func (q *queue) point(all *openOrders, older, newer, afterOlder, beforeNewer pla
 		all.at(newer).older = beforeNewer
 	}
 }
-
-// each calls f for the orders, oldest first, until f returns false.
-func (q *queue) each(all *openOrders, f func(*order) bool) {
-	for p := q.oldest; p != 0; {
-		o := all.at(p)
-		if p = o.newer; !f(o) {
-			return
-		}
-	}
-}

@@ -158,16 +158,3 @@ func (l *ladder) find(price exchange.Price) (i int, found bool) {
 	i = sort.Search(i, func(i int) bool { return l.steps[i].key >= key })
 	return i, l.steps[i].key == key
 }
-
-// snapshot returns the orders sorted by priority.
-func (l *ladder) snapshot() []RestingOrder {
-	n := 0
-	for i := range l.steps {
-		n += len(l.steps[i].orders)
-	}
-	all := make([]RestingOrder, 0, n)
-	for _, s := range slices.Backward(l.steps) {
-		all = append(all, s.orders...)
-	}
-	return all
-}

@@ -174,7 +174,7 @@ func (v *View) remove(a *account, o *order) {
 	v.open.drop(a.orders.remove(o.id))
 }
 
-// detail returns the current state of an open order. Its caller holds mu.
+// detail returns the current state of an open order. Its caller holds mu or feeding.
 func (v *View) detail(o *order) exchange.OrderDetail {
 	return o.detail(v.markets[o.symbol].name, v.open.moreOf(o))
 }
@@ -213,10 +213,14 @@ func (v *View) showFill(n uint64, f *fill) exchange.AccountFill {
 func (v *View) showPositions(a *account) []exchange.PositionView {
 	all := make([]exchange.PositionView, len(a.positions))
 	for i := range a.positions {
-		p := &a.positions[i]
-		all[i] = exchange.PositionView{Symbol: v.markets[p.symbol].name, Shares: p.shares, Held: p.held}
+		all[i] = v.showPosition(&a.positions[i])
 	}
 	return all
+}
+
+// showPosition returns a position as its account sees it. Its caller holds mu or feeding.
+func (v *View) showPosition(p *position) exchange.PositionView {
+	return exchange.PositionView{Symbol: v.markets[p.symbol].name, Shares: p.shares, Held: p.held}
 }
 
 // sortPositions sorts positions by symbol, as replies show them.

@@ -165,6 +165,7 @@ func (v *View) applyRecord(seq uint64, e *exchange.KeptEvent) error {
 	}
 	v.finish()
 	v.pack()
+	v.event = nil // the trail may use its memory again, or drop it
 	v.seq.Store(seq)
 	return nil
 }
