@@ -1,6 +1,3 @@
-// Package trail is shared by the followers of the journal. It lets callers wait until a follower has a record, and
-// decides when a follower looks for further records. Without waiting callers or listeners, a follower looks several
-// times a second, which costs next to nothing; with them, the journal's syncs wake it.
 package trail
 
 import (
@@ -21,8 +18,9 @@ const (
 	pollTime = time.Millisecond
 )
 
-// Pace decides when a follower looks for records. Sleep is called by the follower's goroutine; the other methods may be
-// called from any goroutine.
+// Pace decides when a follower looks for records, and lets callers wait until it has one. Without waiting callers or
+// listeners, a follower looks several times a second, which costs next to nothing; with them, the journal's syncs wake
+// it. Sleep is called by the follower's goroutine; the other methods may be called from any goroutine.
 type Pace struct {
 	waits
 	notify func(seq uint64, wake chan<- struct{})

@@ -31,7 +31,7 @@ import (
 // Bounds of the ring.
 const (
 	ringPages = 1 << 8   // pages of pageRecords
-	ringBytes = 16 << 20 // bytes that the values refer to; Recycle may keep some of that memory in addition
+	ringBytes = 16 << 20 // bytes that the values refer to; Recycle may keep a part of it with a slot in addition
 
 	// wakePages is the number of new pages after which followers are woken, so that under load they find records in the
 	// processor's cache and never fall out of the ring.
@@ -135,9 +135,19 @@ func (w Place[E]) Put() {
 	switch {
 	case extra == 0:
 	case w.page.n.Load() == noPage: // the page has left the ring meanwhile
-		w.trail.bytes.Add(-w.page.extra.Swap(0))
+		w.trail.uncount(w.page)
 	case w.trail.bytes.Load() > int64(w.trail.options.bytes):
 		w.trail.shrink()
+	}
+}
+
+// uncount subtracts the bytes of values that were put after their page had left the ring. It does nothing if the page
+// is used again: empty has subtracted them then, and the page has the bytes of other values.
+func (t *Trail[E]) uncount(p *page[E]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.n.Load() == noPage {
+		t.bytes.Add(-p.extra.Swap(0))
 	}
 }
 
@@ -201,21 +211,31 @@ func (t *Trail[E]) empty(old *page[E]) *page[E] {
 		return new(page[E])
 	}
 	n := old.n.Swap(noPage)
-	t.bytes.Add(-old.extra.Swap(0))
-	for i := range old.slots {
-		if old.slots[i].seq.Load() != n*pageRecords+uint64(i) {
-			return new(page[E]) // its record was not put yet, or never will be
-		}
-	}
-	for _, f := range t.followers { // a follower first sets pin, and then checks that the page has the expected number
-		if f.pin.Load() == n+1 {
-			return new(page[E])
-		}
+	used := t.used(old, n)
+	t.bytes.Add(-old.extra.Swap(0)) // after used: a Put first counts the bytes of its value, and then sets the slot's seq
+	if used {
+		return new(page[E])
 	}
 	for i := range old.slots {
 		t.options.Recycle(&old.slots[i].value)
 	}
 	return old
+}
+
+// used reports whether a goroutine may still write or read a page that has left the ring; n was its number. Its caller
+// holds mu.
+func (t *Trail[E]) used(old *page[E], n uint64) bool {
+	for i := range old.slots {
+		if old.slots[i].seq.Load() != n*pageRecords+uint64(i) {
+			return true // its record was not put yet, or never will be
+		}
+	}
+	for _, f := range t.followers { // a follower first sets pin, and then checks that the page has the expected number
+		if f.pin.Load() == n+1 {
+			return true
+		}
+	}
+	return false
 }
 
 // shrink removes the oldest pages until the values of the others refer to less memory than the bound.
