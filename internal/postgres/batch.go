@@ -174,6 +174,7 @@ func (b *batch) add(seq uint64, kept *exchange.KeptEvent) error {
 	} else {
 		b.row = &b.rare
 		b.rare = record{Event: *e, seq: seq, called: e.Ref}
+		defer func() { b.rare = record{} }() // the trail may use its memory again, or drop it
 	}
 	b.last, b.time = seq, max(b.time, e.Time)
 	if e.Ref != "" {

@@ -122,3 +122,14 @@ func requireFast[R any](t *testing.T, of *table[R], put func(b []byte, r *R) []b
 	fast.add(row)
 	require.Equal(t, slow.b, fast.b, "%s of %+v", of.name, *row)
 }
+
+// TestABatchKeepsNothingOfALargeEvent: after a record of many cancels or fills, the batch does not refer to the event.
+func TestABatchKeepsNothingOfALargeEvent(t *testing.T) {
+	b := newBatch()
+	b.reset(0)
+	require.NoError(t, addKept(b, 1, &exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cause: exchange.ByClient,
+		Cancels: []exchange.Cancel{{Order: 1, Symbol: "S", Shares: 7, Terms: exchange.Terms{Side: exchange.Buy, Limit: 5}}}}))
+	require.Equal(t, record{}, b.rare)
+	require.Error(t, addKept(b, 2, &exchange.Event{Kind: 99}))
+	require.Equal(t, record{}, b.rare)
+}

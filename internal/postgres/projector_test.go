@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -233,4 +236,48 @@ func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
 	p.size = size
 	require.ErrorContains(t, p.Run(background), "journal record 101: ")
 	require.EqualValues(t, size, p.Applied())
+}
+
+// panicVariable makes TestAProjectorThatPanicsEndsTheProcess run a projector that panics, in the goroutine it names.
+const panicVariable = "OUTCRY_TEST_PANIC"
+
+// TestAProjectorThatPanicsEndsTheProcess: Postgres would have no further records, so the process must end. It ends
+// whether the projector's own goroutine panics, or the one that fills the next batch.
+func TestAProjectorThatPanicsEndsTheProcess(t *testing.T) {
+	if where := os.Getenv(panicVariable); where != "" {
+		runPanicking(t, where)
+		return
+	}
+	for _, where := range []string{"run", "ahead"} {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAProjectorThatPanicsEndsTheProcess$")
+		c.Env = append(os.Environ(), panicVariable+"="+where)
+		out, err := c.CombinedOutput()
+		require.Error(t, err, "%s", out)
+		require.Contains(t, string(out), "panic: a bug", where)
+		require.NotContains(t, string(out), "the process continues")
+	}
+}
+
+// runPanicking runs a projector as the server does. The decoder panics.
+func runPanicking(t *testing.T, where string) {
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
+	require.NoError(t, err)
+	_, err = j.Append([]byte("a record"))
+	require.NoError(t, err)
+	require.NoError(t, j.Wait(background, 1))
+	o := trailtest.Options
+	o.Decode = func() func([]byte, *exchange.KeptEvent) error {
+		return func([]byte, *exchange.KeptEvent) error { panic("a bug") }
+	}
+	p, err := NewProjector(ProjectorOptions{Journal: j, Trail: trail.New(j, o), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	if where == "ahead" {
+		p.fillAhead(background)
+		p.endAhead()
+	} else {
+		running.Go(func() { err = p.Run(background) })
+		running.Wait()
+	}
+	t.Log("the process continues", err)
 }

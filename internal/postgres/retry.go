@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"outcry/internal/journal/trail"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"outcry/internal/journal/trail"
 )
 
 const (

@@ -323,6 +323,37 @@ func TestAListenerThatPanicsAtTheEndEndsAlone(t *testing.T) {
 	<-f.Ended()
 }
 
+// changePanics is a listener that panics at the first change.
+type changePanics struct{ *bookTwin }
+
+func (changePanics) Change(*Change) { panic("a bug") }
+
+// TestAPanicEndsTheFeed: listeners and waiting callers get the panic as the reason, and the feed holds no lock.
+func TestAPanicEndsTheFeed(t *testing.T) {
+	var log bytes.Buffer
+	placed := exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.OrderAccepted, Account: "1", Symbol: "S", Order: 1,
+		Shares: 5, Terms: exchange.Terms{Side: exchange.Buy, Limit: 2}})
+	source := &listed{records: [][]byte{made}}
+	f := NewFeed(Options{Records: trailtest.Follow(source, 0, nil), Log: slog.New(slog.NewTextHandler(&log, nil))},
+		&Snapshot{})
+	require.NoError(t, f.step(background))
+	panics, other := newBookTwin(t, "S"), newBookTwin(t, "S")
+	_, err := f.Listen("S", changePanics{panics}, panics.begin)
+	require.NoError(t, err)
+	_, err = f.Listen("S", other, other.begin)
+	require.NoError(t, err)
+	waits := make(chan error, 1)
+	go func() { waits <- f.Await(background, 3) }()
+	require.Eventually(t, f.records.Waited, time.Minute, time.Millisecond)
+	source.records = append(source.records, placed)
+	f.Run(background)
+	for _, err := range []error{panics.ended, other.ended, <-waits, f.Err()} {
+		require.ErrorContains(t, err, "panic: a bug")
+	}
+	require.Contains(t, log.String(), "changePanics", "the log has the stack")
+	require.True(t, f.mu.TryLock())
+}
+
 // TestNobodyListensAfterTheEnd: if ctx ends Run, listeners get ErrEnded, and later calls of Listen return it.
 func TestNobodyListensAfterTheEnd(t *testing.T) {
 	f := feedOf(&listed{records: [][]byte{made}}, &Snapshot{})
