@@ -13,6 +13,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/doctest"
 )
 
 // eventOptions are those of a server's trail.
@@ -151,4 +152,11 @@ func putLarge(t *testing.T, pages int) {
 	require.NotZero(t, all.files.read)
 	require.Less(t, all.files.read, last, "it has joined the ring")
 	require.Zero(t, all.files.readers)
+}
+
+// TestBoundsAreTheDocumentedOnes compares the bounds of the ring with the documentation.
+func TestBoundsAreTheDocumentedOnes(t *testing.T) {
+	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{
+		"newest records in memory": {doctest.Thousands(ringPages * pageRecords)},
+	}))
 }

@@ -184,6 +184,9 @@ var bounds = []struct {
 			"older ones are asked of Postgres"},
 		{"records that Postgres lacks", "`--max-lag`", "{--max-lag}, some 300 bytes each (450 with a ref)",
 			"sessions are slowed down from half of it on, then orders are rejected; `lag`"},
+		{"newest records in memory, for Postgres, the views and a standby", "`ringPages`, `ringBytes`, `keptMax`",
+			"16,384 of 170 bytes; {trail.ringBytes MiB} of fills, cancels and texts; {exchange.keptMax KiB} a record " +
+				"kept for a later one", "older ones are read from the journal's files"},
 	}},
 	{"Disk, descriptors, Postgres, time", []bound{
 		{"the disk", "`--segment`", "{--segment} a segment", "orders are refused, cancels go on in a quarter of a " +
