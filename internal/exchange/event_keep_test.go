@@ -129,7 +129,8 @@ func TestAKeptEventStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestTheCommonEventsAreKeptWithoutAllocation: an order with at most one fill, or a cancel.
+// TestTheCommonEventsAreKeptWithoutAllocation keeps an order without a fill, one with a fill, and a cancel, and makes
+// their events in the same memory one after the other.
 func TestTheCommonEventsAreKeptWithoutAllocation(t *testing.T) {
 	order := Event{Kind: OrderAccepted, Time: 1, Account: "1", Symbol: "S", Order: 7, Shares: 5,
 		Terms: Terms{Side: Buy, Limit: 3}}
@@ -145,6 +146,8 @@ func TestTheCommonEventsAreKeptWithoutAllocation(t *testing.T) {
 		}
 		keep() // memory for into
 		require.Zero(t, testing.AllocsPerRun(100, keep), e.Kind)
+		k.Keep(e) // into has what it had for the event before
+		require.Equal(t, bareLists(*e), bareLists(*k.Event(&into)))
 	}
 }
 
