@@ -39,14 +39,14 @@ func guardTable(r *guard.Report) string {
 	if r == nil {
 		return notMeasured
 	}
-	return r.Table().Markdown()
+	return r.Brief().Markdown()
 }
 
 // guardSection returns the section about the comparison with an earlier revision.
 func guardSection(r *guard.Report) string {
 	return fmt.Sprintf("Base is %.12s, head %s; %d rounds of %s, in turns on %s, %s. Median (least to most); "+
 		"processor time is an order's, until Postgres has every record.\n\n    %s\n\n%s", r.Base, r.Head, r.Rounds,
-		r.Duration, r.Machine, r.Began.Format("2006-01-02"), r.Command, guardTable(r))
+		r.Duration, r.Machine, r.Began.Format("2006-01-02"), r.Command, r.Table().Markdown())
 }
 
 // measuredOn describes on which machine, when and how often the figures in RESULTS were measured.

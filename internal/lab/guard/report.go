@@ -87,6 +87,35 @@ func (r *Report) Table() load.Table {
 	return t
 }
 
+// Brief returns a table with a row for each load: the medians of base and head, and the median of the rounds' ratios.
+func (r *Report) Brief() load.Table {
+	t := load.Table{{"load", rate.name, server.name, postgres.name, both.name}}
+	for _, at := range r.Loads {
+		row := []any{at}
+		for _, f := range []*figure{rate, server, postgres, both} {
+			var medians [2]float64
+			for s := range medians {
+				var all []float64
+				for _, p := range r.Pairs {
+					if p.At == at {
+						all = append(all, f.of(p.Points[s]))
+					}
+				}
+				if len(all) > 0 {
+					medians[s] = of(all).Median
+				}
+			}
+			ratio := "–"
+			if ratios := r.ratios(at, f); len(ratios) > 0 {
+				ratio = fmt.Sprintf("%.2f", of(ratios).Median)
+			}
+			row = append(row, fmt.Sprintf("%.*f→%.*f (×%s)", f.digits, medians[base], f.digits, medians[head], ratio))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
 // Write writes all figures for a terminal, and which goals are met if Base is Recorded.
 func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "base is %.12s, head is %s; in turns on %s\n"+
