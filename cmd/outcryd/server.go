@@ -266,6 +266,10 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Log:           s.log,
 		LogLevel:      s.level,
 	})
+	mark := s.http.ConnContext
+	s.http.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return door.WithClient(mark(ctx, conn), conn.RemoteAddr())
+	}
 	serve := s.http.Serve
 	if s.http.TLSConfig = s.guards.tls(); s.http.TLSConfig != nil {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }

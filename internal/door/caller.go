@@ -20,6 +20,7 @@ type Caller struct {
 	server    *Server
 	grant     *auth.Grant // nil if no token is required, and before the client has presented its token
 	connected bool        // the caller is a connection: it has a place, and may have an origin
+	client    string      // for a request, the address of its client (WithClient); "" if not known
 	place     place
 	left      bool           // Leave was called; guarded by the server's mu
 	origin    *engine.Origin // names the orders that are canceled when the connection ends; nil before the first
@@ -145,20 +146,18 @@ func (c *Caller) end() {
 // it is over its rate (Over), or followers of the journal have too much unfinished work from it. It returns early when
 // ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
-	_, _ = c.slowDown(ctx, requests, lagMax, unchecked)
+	_, _ = c.slowDown(ctx, requests, unchecked)
 }
 
 // slowDown is SlowDown for callers with a check. It calls check every slowCheckEvery, and returns its error. It does
-// not wait for followers above most. waited reports whether it has waited.
-func (c *Caller) slowDown(
-	ctx context.Context, requests int, most int64, check func() error,
-) (waited bool, err error) {
+// not wait for followers above lagMax: the orders that come next are rejected. waited reports whether it has waited.
+func (c *Caller) slowDown(ctx context.Context, requests int, check func() error) (waited bool, err error) {
 	if waited = c.Over(requests) > 0; waited {
 		if err := c.waitForRate(ctx, check); err != nil {
 			return true, err
 		}
 	}
-	lagged, err := c.waitForFollowers(ctx, c.pressed(nil), most, check)
+	lagged, err := c.waitForFollowers(ctx, nil, lagMax, check)
 	return waited || lagged, err
 }
 

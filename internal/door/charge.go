@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"outcry/internal/engine"
@@ -43,8 +44,11 @@ const (
 	// of the longest record, is far below a second.
 	hungAfter = 30 * time.Second
 
-	// payersMax is the maximum number of tokens or accounts with a charge of their own. All further ones share one.
-	payersMax = 1 << 16
+	// keysMax is the maximum number of tokens or accounts that one frame or call waits for at a time.
+	keysMax = 16
+
+	// slowedMax is the maximum number of callers without a connection that wait for one token or account, of answersMax.
+	slowedMax = answersMax / 4
 )
 
 // charge charges the caller for what commands have made the followers do.
@@ -54,7 +58,7 @@ func (c *Caller) charge(commands []engine.Request, results []exchange.Result) {
 	}
 	for i := range results {
 		if work := int64(results[i].Work); work != 0 {
-			c.owe(commands[i].Account, results[i].Seq, work)
+			c.owe(&commands[i], results[i].Seq, work)
 		}
 	}
 	if !c.connected {
@@ -71,15 +75,19 @@ func (c *Caller) chargeDone(err error, commands []engine.Request, results []exch
 }
 
 // owe adds the work of a command to the charge of the connection, and to what is not yet in the charges of payers.
-func (c *Caller) owe(account exchange.AccountID, seq uint64, work int64) {
+func (c *Caller) owe(command *engine.Request, seq uint64, work int64) {
 	if c.connected {
 		c.own.add(seq, work, lagShare)
+	}
+	payer, ok := c.payerOf(command)
+	if !ok {
+		return
 	}
 	if c.debts == nil {
 		c.debts = c.oneDebt[:0]
 	}
-	if n := len(c.debts); n == 0 || c.grant == nil && c.debts[n-1].account != account {
-		c.debts = append(c.debts, debt{account: account})
+	if n := len(c.debts); n == 0 || c.grant == nil && c.debts[n-1].payer != payer {
+		c.debts = append(c.debts, debt{payer: payer})
 	}
 	last := &c.debts[len(c.debts)-1]
 	last.seq, last.work = max(last.seq, seq), last.work+work
@@ -94,7 +102,7 @@ func (c *Caller) pay() {
 		return
 	}
 	for i := range c.debts {
-		c.debts[i].key = c.keyOf(c.debts[i].account)
+		c.debts[i].key = c.keyOf(c.debts[i].payer)
 		c.payer = c.debts[i].key
 	}
 	c.server.payers.add(c.debts)
@@ -102,16 +110,40 @@ func (c *Caller) pay() {
 	c.debts, c.unpaid = c.debts[:0], 0
 }
 
-// keyOf returns the key of the payer of a command.
-func (c *Caller) keyOf(account exchange.AccountID) uint64 {
+// payerOf returns who pays for a command if no token is required: its account, and for a create the sender, because
+// else anyone could charge accounts of others. ok is false for a create over a connection, which alone pays for it.
+// Another sender is known by its address.
+func (c *Caller) payerOf(command *engine.Request) (payer exchange.AccountID, ok bool) {
+	switch command.Kind {
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
+		return exchange.AccountID(c.client), c.grant != nil || !c.connected
+	case exchange.PlaceOrder, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder,
+		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
+	}
+	return command.Account, true
+}
+
+// keyOf returns the key of a payer, from payerOf.
+func (c *Caller) keyOf(payer exchange.AccountID) uint64 {
 	if c.grant != nil {
 		return c.server.payers.key(c.grant.ID)
 	}
-	return c.server.payers.key(string(account))
+	return c.server.payers.key(string(payer))
 }
 
-// pressed returns the keys of the payers of commands that may be above lagTogether. Without commands, it is the key of
-// the payer that was charged last.
+// expect returns a command that has the payer of all commands of a frame, for pressed, as far as its first bytes, head,
+// show it. named reports whether they do: otherwise the command is a create.
+func (c *Caller) expect(codec Codec, head []byte) (commands []engine.Request, named bool) {
+	account, named := codec.Account(head)
+	one := engine.Request{Command: exchange.Command{Kind: exchange.OpenAccount}}
+	if named {
+		one.Command = exchange.Command{Kind: exchange.CancelAll, Account: account}
+	}
+	return []engine.Request{one}, named || c.grant != nil
+}
+
+// pressed returns the keys of the payers of commands that are above lagTogether, as far as is known: the first keysMax.
+// Without commands, it is the key of the payer that was charged last.
 func (c *Caller) pressed(commands []engine.Request) (keys []uint64) {
 	p := c.server.payers
 	switch {
@@ -121,9 +153,11 @@ func (c *Caller) pressed(commands []engine.Request) (keys []uint64) {
 	case len(commands) == 0:
 		keys = p.appendPressed(keys, c.payer)
 	default:
-		for i := range commands {
-			if i == 0 || commands[i].Account != commands[i-1].Account {
-				keys = p.appendPressed(keys, c.keyOf(commands[i].Account))
+		last, known := exchange.AccountID(""), false
+		for i := 0; i < len(commands) && len(keys) < keysMax; i++ {
+			if payer, ok := c.payerOf(&commands[i]); ok && (!known || payer != last) {
+				keys = p.appendPressed(keys, c.keyOf(payer))
+				last, known = payer, true
 			}
 		}
 	}
@@ -155,13 +189,19 @@ func (c *Caller) lagOf(account exchange.AccountID) lag {
 	return c.lag(c.keyOf(account))
 }
 
-// waitForFollowers waits while the caller is above its share, but not above most. keys are as for lag. It calls check
-// every slowCheckEvery, and returns its error. It returns early, with nil, when ctx or the caller's token ends or the
-// server shuts down, and does not wait for a follower that hangs. waited reports whether it has waited. Its caller must
-// hold nothing that others may need.
+// above reports whether the caller would have to wait before the commands are executed.
+func (c *Caller) above(ctx context.Context, commands []engine.Request) bool {
+	return c.lag(c.pressed(commands)...).slowest != nil && ctx.Err() == nil && !c.server.isDraining() && !c.tokenEnded()
+}
+
+// waitForFollowers waits while the caller, or a payer of the commands (pressed), is above its share, but not above
+// most. It calls check every slowCheckEvery, and returns its error. It returns early, with nil, when ctx or the
+// caller's token ends or the server shuts down, and does not wait for a follower that hangs. waited reports whether
+// it has waited. Its caller must hold nothing that others may need.
 func (c *Caller) waitForFollowers(
-	ctx context.Context, keys []uint64, most int64, check func() error,
+	ctx context.Context, commands []engine.Request, most int64, check func() error,
 ) (waited bool, err error) {
+	keys := c.pressed(commands)
 	l := c.lag(keys...)
 	if l.slowest == nil || l.work > most {
 		return false, nil
@@ -182,7 +222,10 @@ func (c *Caller) waitForFollowers(
 			return true, err
 		}
 		c.server.findHung()
-		l = c.lag(keys...)
+		if l = c.lag(keys...); l.slowest == nil && len(keys) == keysMax {
+			keys = c.pressed(commands)
+			l = c.lag(keys...)
+		}
 	}
 	return true, nil
 }
@@ -206,30 +249,31 @@ func (c *Caller) mayExecute(ctx context.Context, commands []engine.Request) erro
 	if len(commands) == 0 {
 		return nil
 	}
-	return c.waitForTurn(ctx, c.pressed(commands))
+	return c.waitForTurn(ctx, commands)
 }
 
 // waitForTurn waits like waitForFollowers, for a call or request. Without a connection, at most answersMax callers
-// wait, since each holds its commands. The error means that nothing may be executed any more: it is ErrUnauthorized if
-// the caller's token has ended, ErrBusy if too many wait, ErrExpired if the wait was too long for the client,
-// ErrAborted, or ErrUndone if ctx has ended.
-func (c *Caller) waitForTurn(ctx context.Context, keys []uint64) error {
+// wait, and slowedMax of one payer, since each holds its commands. The error means that nothing may be executed any
+// more: it is ErrUnauthorized if the caller's token has ended, ErrBusy if too many wait, ErrExpired if the wait was too
+// long for the client, ErrAborted, or ErrUndone if ctx has ended.
+func (c *Caller) waitForTurn(ctx context.Context, commands []engine.Request) error {
+	keys := c.pressed(commands)
 	if c.lag(keys...).slowest == nil {
 		return nil
 	}
 	s := c.server
 	if !c.connected {
-		defer s.slowed.Add(-1)
-		if s.slowed.Add(1) > answersMax {
+		if !s.slowed.enter(keys[0]) {
 			return ErrBusy
 		}
+		defer s.slowed.leave(keys[0])
 	}
 	if !c.expires.IsZero() {
 		timed, cancel := context.WithDeadlineCause(ctx, c.expires, ErrExpired)
 		defer cancel()
 		ctx = timed
 	}
-	waited, _ := c.waitForFollowers(ctx, keys, math.MaxInt64, unchecked)
+	waited, _ := c.waitForFollowers(ctx, commands, math.MaxInt64, unchecked)
 	switch {
 	case !waited:
 	case s.aborted.Load():
@@ -242,6 +286,36 @@ func (c *Caller) waitForTurn(ctx context.Context, keys []uint64) error {
 		return ErrUnauthorized
 	}
 	return nil
+}
+
+// waiters counts callers without a connection that wait for followers. Its methods may be called from any goroutine.
+type waiters struct {
+	// mu guards the fields below.
+	mu  sync.Mutex
+	all int            // at most answersMax
+	of  map[uint64]int // by the key of the first payer that a caller waits for; each at most slowedMax
+}
+
+// enter counts one more caller, and reports whether it may wait. If it may, it calls leave after the wait.
+func (w *waiters) enter(key uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= answersMax || w.of[key] >= slowedMax {
+		return false
+	}
+	w.all++
+	w.of[key]++
+	return true
+}
+
+// leave ends the wait of a caller.
+func (w *waiters) leave(key uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.of[key]--; w.of[key] == 0 {
+		delete(w.of, key)
+	}
 }
 
 // lags returns a refusal of an order if its sender is above lagMax, else the zero value. An order with a ref is passed

@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -232,8 +233,8 @@ func TestAnEndedFollowerSlowsNobody(t *testing.T) {
 	})
 }
 
-// A large frame cannot wait before it is executed, so the next one waits, no matter how much work the first one was:
-// it may contain cancels, which are not rejected.
+// Above the second bound a large frame waits too, no matter how much work the first one was: it may contain cancels,
+// which are not rejected.
 func TestNoLargeFrameIsReadAboveTheSecondBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x, f := newPipes(), newFake(), newFollower()
@@ -252,6 +253,93 @@ func TestNoLargeFrameIsReadAboveTheSecondBound(t *testing.T) {
 		c.reply()
 		require.Equal(t, 3, x.executed())
 	})
+}
+
+// The first large frame of a new connection waits for the token or account of its sender before it uses any memory of
+// the server. Other tokens and accounts do not wait.
+func TestALargeFrameOfANewConnectionWaits(t *testing.T) {
+	try := func(t *testing.T, more string, tokens bool) {
+		p, x, f := newPipes(), newFake(), newFollower()
+		o := Options{Followers: []Follower{f}, BatchMemoryMax: 1, IdleTimeout: time.Second, FrameTimeout: time.Second}
+		keys := newKeyring(t)
+		token, _ := keys.add("account:1", time.Time{})
+		other, _ := keys.add("account:2", time.Time{})
+		grant, err := keys.tokens.Check(token)
+		require.NoError(t, err)
+		if o.Tokens = keys.tokens; !tokens {
+			o.Tokens, grant = nil, nil
+		}
+		x.work = lagTogether + 1
+		s := start(t, p, x, o)
+		call(t, s, s.Request(grant), place1("1"))
+		x.set(func() { x.work = 0 })
+		begin := func(token, account string) *client {
+			c := connect(t, p)
+			if tokens {
+				c.send(authFrame(token))
+				require.Equal(t, taken, c.reply())
+			}
+			go c.send(frame(`<transactions id="` + account + `"><cancel-all/>` + more + `</transactions>`))
+			return c
+		}
+		slowed := begin(token, "1")
+		time.Sleep(aWhile)
+		require.Equal(t, 1, x.executed())
+		requireNothingTaken(t, s)
+		require.Contains(t, begin(other, "2").reply(), "<canceled")
+		require.Equal(t, 2, x.executed())
+		f.reach(1)
+		require.Contains(t, slowed.reply(), "<canceled")
+		require.Equal(t, 3, x.executed())
+	}
+	for name, more := range map[string]string{"much memory": "", "many bytes": strings.Repeat(" ", 2*smallFrameMax)} {
+		for _, tokens := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, tokens %t", name, tokens), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { try(t, more, tokens) })
+			})
+		}
+	}
+}
+
+// A large frame that has used memory of the server cannot wait any more. It is refused if its account is above the
+// second bound by now, or above its share and named too late. The connection stays.
+func TestALargeFrameThatCannotWaitIsRefused(t *testing.T) {
+	blank := strings.Repeat(" ", smallFrameMax+1)
+	for name, test := range map[string]struct {
+		xml  string
+		work uint32
+		done bool
+	}{
+		"within the second bound": {`<transactions id="1"><cancel-all/>` + blank + `</transactions>`, lagTogether + 1, true},
+		"above it":                {`<transactions id="1"><cancel-all/>` + blank + `</transactions>`, lagMax + 1, false},
+		"named late":              {blank + `<transactions id="1"><cancel-all/></transactions>`, lagTogether + 1, false},
+		"named unusually": {`<transactions id="&#49;"><cancel-all/>` + blank + `</transactions>`, lagTogether + 1,
+			false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, x, f := newPipes(), newFake(), newFollower()
+				s := start(t, p, x, Options{Followers: []Follower{f}})
+				c := connect(t, p)
+				whole := frame(test.xml)
+				c.send(whole[:len(whole)-1]) // it has been admitted
+				x.set(func() { x.work = test.work })
+				call(t, s, s.Request(nil), place1("1"))
+				x.set(func() { x.work = 0 })
+				go c.send(whole[len(whole)-1:], query(1))
+				if test.done {
+					require.Contains(t, c.reply(), "<canceled")
+				} else {
+					require.Equal(t, errorReply(textTooMuch), c.reply())
+				}
+				synctest.Wait()
+				requireNothingTaken(t, s)
+				f.reach(1)
+				require.Equal(t, answer(1), c.reply())
+				require.Equal(t, test.done, x.executed() == 3)
+			})
+		})
+	}
 }
 
 // Connections of one token, each within its share, are slowed down together, and so are requests with the token. Other
@@ -443,21 +531,45 @@ func TestATokenThatEndsDuringAWaitDoesNothing(t *testing.T) {
 	require.Equal(t, 1, x.executed())
 }
 
-// Charges of payers without work are dropped, and their number is bounded.
+// counted is a follower that counts how often it is asked for its position.
+type counted struct {
+	*follower
+	asked int
+}
+
+func (f *counted) Position() uint64 {
+	f.asked++
+	return f.follower.Position()
+}
+
+// The number of charges is bounded, and so is the work to find a charge for one more payer. No work is lost. Charges of
+// which nothing is left are used for others.
 func TestChargesOfPayersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFollower()
-		p := newPayers([]Follower{f})
-		for i := range uint64(payersMax + 10) {
-			p.add([]debt{{key: i, seq: i + 1, work: 1}})
+	f := &counted{follower: newFollower()}
+	p := newPayers([]Follower{f})
+	const payers = payerSets * (setMax + 1)
+	for i := range uint64(payers) {
+		f.asked = 0
+		p.add([]debt{{key: i | i<<40, seq: i + 1, work: 1}})
+		require.LessOrEqual(t, f.asked, setMax+1)
+	}
+	own, sum := 0, int64(0)
+	for _, set := range p.sets {
+		require.LessOrEqual(t, len(set), setMax)
+		for _, one := range set {
+			own, sum = own+1, sum+one.sum
 		}
-		require.Len(t, p.charges, payersMax)
-		require.EqualValues(t, 10, p.others.sum)
-		f.reach(payersMax / 2)
-		time.Sleep(paceSweepEvery + 1)
-		p.add([]debt{{key: payersMax + 20, seq: payersMax + 20, work: 1}})
-		require.Len(t, p.charges, payersMax/2+1)
-	})
+	}
+	require.Equal(t, payerSets*setMax, own)
+	require.EqualValues(t, payers, sum)
+	f.reach(payers)
+	p.add([]debt{{key: 5, seq: payers + 1, work: 1}, {key: 5 + payerSets, seq: payers + 1, work: 2}})
+	for key, work := range map[uint64]int64{5: 1, 5 + payerSets: 2} {
+		one, own := p.find(key)
+		require.True(t, own)
+		require.Equal(t, work, one.sum)
+	}
+	require.Len(t, p.sets[5], setMax)
 }
 
 // A charge is counted in a few parts, and is too small only briefly: it is exact once the newest record of a part is
@@ -534,38 +646,50 @@ func BenchmarkCharge(b *testing.B) {
 	}
 }
 
-// Requests that wait for followers hold their commands, so only answersMax of them wait; when they may continue, there
-// is a place for each.
+// Requests that wait for followers hold their commands, so only answersMax of them wait, and slowedMax of one account;
+// when they may continue, there is a place for each.
 func TestOnlySoManyRequestsWaitForFollowers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, f := newFake(), newFollower()
 		x.work = lagTogether + 1
 		s := callable(t, x, Options{Followers: []Follower{f}})
-		call(t, s, s.Request(nil), place1("1"))
-		const all = answersMax + 50
-		done := make(chan error, all)
-		for range all {
-			go func() {
-				p, err := s.Call(background, s.Request(nil), []engine.Request{{Command: exchange.Command{
-					Kind: exchange.CancelAll, Account: "1"}}}, make([]Outcome, 1))
-				if err == nil {
-					p.Complete(background)
-					err = p.Wait(background)
-				}
-				done <- err
-			}()
+		all := func(account int) engine.Request {
+			return engine.Request{Command: exchange.Command{Kind: exchange.CancelAll,
+				Account: exchange.AccountID(fmt.Sprint(account))}}
 		}
-		synctest.Wait()
-		require.Len(t, done, all-answersMax)
-		for range all - answersMax {
-			require.ErrorIs(t, <-done, ErrBusy)
+		const accounts = answersMax/slowedMax + 1
+		done := make(chan error, accounts*(slowedMax+50))
+		for account := range accounts {
+			call(t, s, s.Request(nil), all(account))
 		}
+		wait := func(account, requests, refused int) {
+			for range requests {
+				go func() {
+					p, err := s.Call(background, s.Request(nil), []engine.Request{all(account)}, make([]Outcome, 1))
+					if err == nil {
+						p.Complete(background)
+						err = p.Wait(background)
+					}
+					done <- err
+				}()
+			}
+			synctest.Wait()
+			require.Len(t, done, refused)
+			for range refused {
+				require.ErrorIs(t, <-done, ErrBusy)
+			}
+		}
+		for account := range accounts - 1 {
+			wait(account, slowedMax+50, 50)
+		}
+		wait(accounts-1, 50, 50) // all places are taken
 		f.reach(1 << 40)
 		synctest.Wait()
 		require.Len(t, done, answersMax)
 		for range answersMax {
 			require.NoError(t, <-done)
 		}
-		require.Zero(t, s.slowed.Load())
+		require.Zero(t, s.slowed.all)
+		require.Empty(t, s.slowed.of)
 	})
 }

@@ -15,8 +15,9 @@ type Codec = CodecOf[Message, Frames]
 // durability of replies. A codec has no state, must be comparable, and is used by many goroutines at once.
 type CodecOf[M Message, F Frames] interface {
 	// NewFrames returns a reader of the frames of a stream, each of up to max bytes. The reader calls admit
-	// when a large frame has begun to arrive, to reserve memory; an error of admit ends the stream.
-	NewFrames(r io.Reader, max int, admit func(frameBytes int) error) F
+	// when a large frame has begun to arrive, to reserve memory; an error of admit ends the stream. head has the
+	// frame's bytes that have arrived, and is valid until admit returns.
+	NewFrames(r io.Reader, max int, admit func(head []byte, frameBytes int) error) F
 	// NewMessage returns a message that frames are decoded into, one after the other.
 	NewMessage() M
 	// Memory returns an upper bound of the memory in bytes that a frame needs from Decode to the end of its
@@ -112,7 +113,7 @@ func Adapt[M Message, F Frames](c CodecOf[M, F]) Codec { return adapted[M, F]{c}
 
 type adapted[M Message, F Frames] struct{ CodecOf[M, F] }
 
-func (a adapted[M, F]) NewFrames(r io.Reader, max int, admit func(frameBytes int) error) Frames {
+func (a adapted[M, F]) NewFrames(r io.Reader, max int, admit func(head []byte, frameBytes int) error) Frames {
 	return a.CodecOf.NewFrames(r, max, admit)
 }
 

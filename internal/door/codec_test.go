@@ -19,7 +19,7 @@ import (
 // errors are the names of reject reasons; XML has texts instead.
 type lines struct{}
 
-func (lines) NewFrames(r io.Reader, max int, _ func(int) error) *lineFrames {
+func (lines) NewFrames(r io.Reader, max int, _ func([]byte, int) error) *lineFrames {
 	return &lineFrames{bufio.NewReader(r), max}
 }
 

@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"outcry/internal/engine"
 	"outcry/internal/process/trywrite"
 )
 
@@ -53,6 +56,7 @@ type session struct {
 	// The fields below are used by the reader only.
 	next     []byte // a frame that did not fit into the last batch, or nil
 	arriving int64  // memory of the server reserved for the arriving frame
+	named    bool   // it was known who pays for the last large frame before it used memory of the server
 	executed uint64 // number of frames executed so far
 
 	onDisconnect bool // orders without an instruction of their own are canceled when the connection ends
@@ -90,23 +94,55 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 }
 
 // admit reserves memory for a large frame that has begun to arrive: twice its size, because the buffer is
-// copied when it grows. The client's FrameTimeout then starts again. A server that shuts down accepts no further
-// large frame.
-func (c *session) admit(frameBytes int) (err error) {
+// copied when it grows. Before that, it waits until the client is within its share, as far as head shows who pays.
+// The client's FrameTimeout then starts again. A server that shuts down accepts no further large frame.
+func (c *session) admit(head []byte, frameBytes int) (err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
-	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.limits.Load().FrameTimeout)
-	if err != nil && c.server.isDraining() {
-		return os.ErrDeadlineExceeded // the same error as a read of such a session
+	commands, named := c.caller.expect(c.codec, head)
+	for c.named = named; ; c.release() {
+		if err := c.waitForTurn(commands); err != nil {
+			return err
+		}
+		c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.limits.Load().FrameTimeout)
+		if err != nil && c.server.isDraining() {
+			return os.ErrDeadlineExceeded // the same error as a read of such a session
+		}
+		if err != nil || !c.caller.above(ctx, commands) {
+			c.clock.rearm()
+			return err
+		}
 	}
-	c.clock.rearm()
+}
+
+// waitForTurn waits until the client is within its share of the followers' pending work, before commands are executed.
+// The error is that nothing can be sent to the client any more.
+func (c *session) waitForTurn(commands []engine.Request) error {
+	waited, err := c.caller.waitForFollowers(c.ctx, commands, math.MaxInt64, c.checkLost)
+	if waited {
+		c.clock.restart() // the client was not read, so could not meet its deadlines
+	}
 	return err
+}
+
+// checkLost returns an error if nothing can be sent to the client any more. A client that has only closed its side
+// still gets replies.
+func (c *session) checkLost() error {
+	if err := peerError(c.conn); err != io.EOF {
+		return err
+	}
+	return nil
 }
 
 // arrived releases the memory of a large frame once it is decoded, or if it will not be.
 func (c *session) arrived() {
 	c.frames.Release()
+	c.release()
+}
+
+// release releases the memory of the arriving frame.
+func (c *session) release() {
 	c.server.arriving.release(c.arriving)
 	c.arriving = 0
 }

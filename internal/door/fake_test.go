@@ -36,7 +36,7 @@ type fake struct {
 	changed    chan struct{} // closed and replaced at each change of the fields above
 	executeErr error
 	durableErr error
-	work       uint32           // the Result.Work that each order and cancel-all reports
+	work       uint32           // the Result.Work that each order, cancel-all and new account reports
 	executions int              // number of executions of each order
 	past       exchange.OrderID // orders up to this one are only in the database
 	away       bool             // the database answers with an error
@@ -67,7 +67,7 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 	x.commands = append(x.commands, commands...)
 	for i, c := range commands {
 		results[i] = exchange.Result{}
-		if x.work > 0 && (c.Kind == exchange.PlaceOrder || c.Kind == exchange.CancelAll) {
+		if x.work > 0 && (c.Kind == exchange.PlaceOrder || c.Kind == exchange.CancelAll || c.Kind == exchange.OpenAccount) {
 			results[i].Work, results[i].Seq = x.work, uint64(x.total()-len(commands)+i+1)
 		}
 		switch c.Kind {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"outcry/internal/auth"
@@ -16,18 +17,15 @@ const textTokenEnded = "the token of this request has ended"
 // Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for it. The
 // caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no reservation. Before that,
 // Admit waits until the sender is within its share of the followers' pending work: the token of ctx or, if tokens are
-// not required, the account that the frame's first bytes, head, name. The error is ErrBusy if too many callers wait for
-// that, ctx's, or for the client. Nothing was done then.
+// not required, the account that the frame's first bytes, head, name, else the client of ctx (WithClient). The error is
+// ErrBusy if too many callers wait for that, ctx's, or for the client. Nothing was done then.
 func (s *Server) Admit(ctx context.Context, c Codec, head []byte, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil
 	}
-	sender := Caller{server: s, grant: auth.GrantOf(ctx)}
-	var keys []uint64
-	if account, ok := c.Account(head); ok || sender.grant != nil {
-		keys = s.payers.appendPressed(keys, sender.keyOf(account))
-	}
-	if err := sender.waitForTurn(ctx, keys); errors.Is(err, ErrUnauthorized) {
+	sender := s.senderOf(ctx)
+	commands, _ := sender.expect(c, head)
+	if err := sender.waitForTurn(ctx, commands); errors.Is(err, ErrUnauthorized) {
 		return nil, errors.New(textTokenEnded)
 	} else if err != nil {
 		return nil, err
@@ -44,6 +42,25 @@ func (s *Server) Admit(ctx context.Context, c Codec, head []byte, frameBytes int
 	return func() { s.arriving.release(held) }, nil
 }
 
+// clientKey is the key of a client's address in a context.
+type clientKey struct{}
+
+// WithClient returns a context for Admit and Answer with the address of the client that sends the frame. If tokens are
+// not required, all frames with the same host that open accounts or deposit shares share one charge.
+func WithClient(ctx context.Context, address net.Addr) context.Context {
+	host, _, err := net.SplitHostPort(address.String())
+	if err != nil {
+		host = address.String()
+	}
+	return context.WithValue(ctx, clientKey{}, host)
+}
+
+// senderOf returns the sender of a frame: the grant and the client of ctx.
+func (s *Server) senderOf(ctx context.Context) Caller {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return Caller{server: s, grant: auth.GrantOf(ctx), client: client}
+}
+
 // Answer executes one frame in the protocol of c, for transports other than TCP. It calls send with the reply
 // once everything in the reply is durable. The caller limits the frame's size. The reply is valid, and its
 // memory reserved, until send returns. ErrBusy means that nothing was done. Any other error means that the
@@ -56,12 +73,12 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	if s.aborted.Load() {
 		return ErrAborted
 	}
-	grant := auth.GrantOf(ctx)
-	if !s.accepts(grant) {
+	sender := s.senderOf(ctx)
+	if !s.accepts(sender.grant) {
 		send(c.AppendError(nil, textTokenEnded))
 		return nil
 	}
-	b, text, err := s.take(ctx, c, grant, frame)
+	b, text, err := s.take(ctx, c, sender, frame)
 	switch {
 	case text != "":
 		send(c.AppendError(nil, text))
@@ -84,57 +101,73 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	return nil
 }
 
-// take decodes a frame and waits until its sender is within its share of what followers have to do. text is an answer
-// that takes the place of the frame's reply, "" for none. The error is that of Answer.
-func (s *Server) take(
-	ctx context.Context, c Codec, grant *auth.Grant, frame []byte,
-) (b *batch, text string, err error) {
-	for {
-		b = s.takeBatch(c)
-		b.watch.Start()
-		if err := s.hold(ctx, b, c.Memory(frame)); err != nil {
-			s.discard(b)
-			if errors.Is(err, errNoMemory) {
-				s.options.Metrics.hit(limitMemory)
-				return nil, textNoMemory(s.limits.Load().FrameTimeout), nil
-			}
-			return nil, "", fmt.Errorf("session: wait for memory: %w", err)
-		}
-		b.sender = Caller{server: s, grant: grant}
+// take decodes a frame once its sender is within its share of what followers have to do. text is an answer that takes
+// the place of the frame's reply, "" for none. The error is that of Answer.
+func (s *Server) take(ctx context.Context, c Codec, sender Caller, frame []byte) (b *batch, text string, err error) {
+	b = s.takeBatch(c)
+	b.watch.Start()
+	b.sender = sender
+	if err = s.holdInTurn(ctx, b, frame); err == nil {
 		b.judge = b.sender.judge()
 		b.add(frame, false)
 		s.options.Metrics.lap(&b.watch, stageDecode)
-		again, err := s.mayExecuteFrame(ctx, b, len(frame))
-		switch {
-		case errors.Is(err, ErrUnauthorized):
-			s.discard(b)
-			return nil, textTokenEnded, nil
-		case err != nil:
-			s.discard(b)
-			return nil, "", err
-		case !again:
-			return b, "", nil
+		err = s.mayExecuteFrame(ctx, b)
+	}
+	switch {
+	case err == nil:
+		return b, "", nil
+	case errors.Is(err, ErrUnauthorized):
+		text, err = textTokenEnded, nil
+	case errors.Is(err, errNoMemory):
+		s.options.Metrics.hit(limitMemory)
+		text, err = textNoMemory(s.limits.Load().FrameTimeout), nil
+	}
+	s.discard(b)
+	return nil, text, err
+}
+
+// holdInTurn reserves memory for a frame that needs much (hold). Before that, it waits until the sender is within its
+// share, because a frame that is decoded has already used the rate of its account. A frame that has itself reserved
+// memory has waited in Admit; if its sender is above its share again, it cannot wait, and the error is ErrBusy.
+// Otherwise the error is that of waitForTurn or hold.
+func (s *Server) holdInTurn(ctx context.Context, b *batch, frame []byte) error {
+	memory := b.codec.Memory(frame)
+	if memory <= s.options.BatchMemoryMax {
+		return s.hold(ctx, b, memory)
+	}
+	commands, _ := b.sender.expect(b.codec, frame)
+	for {
+		if len(frame) > smallFrameMax && b.sender.above(ctx, commands) {
+			s.options.Metrics.hit(limitFollowers)
+			return ErrBusy
 		}
+		if err := b.sender.waitForTurn(ctx, commands); err != nil {
+			return err
+		}
+		if err := s.hold(ctx, b, memory); err != nil {
+			return fmt.Errorf("session: wait for memory: %w", err)
+		}
+		if !b.sender.above(ctx, commands) {
+			return nil
+		}
+		s.discard(b)
 	}
 }
 
-// mayExecuteFrame waits before a decoded frame is executed. A batch that holds memory is discarded before the wait, and
-// its frame must be decoded again. A frame that has itself reserved memory has waited in Admit; if its sender is above
-// its share again, or only the whole frame shows who the sender is, it cannot wait, and the error is ErrBusy.
-func (s *Server) mayExecuteFrame(ctx context.Context, b *batch, frameBytes int) (again bool, err error) {
-	sender := &b.sender
-	keys := sender.pressed(b.commands)
-	if len(keys) == 0 || sender.lag(keys...).slowest == nil || s.isDraining() {
-		return false, nil
+// mayExecuteFrame waits before a decoded frame is executed. A frame that needs much memory has waited in holdInTurn; if
+// only its commands show who pays, it cannot wait, and the error is ErrBusy.
+func (s *Server) mayExecuteFrame(ctx context.Context, b *batch) error {
+	if b.large {
+		if b.sender.above(ctx, b.commands) {
+			s.options.Metrics.hit(limitFollowers)
+			return ErrBusy
+		}
+		return nil
 	}
-	if frameBytes > smallFrameMax {
-		s.options.Metrics.hit(limitFollowers)
-		return false, ErrBusy
+	if s.isDraining() {
+		return nil
 	}
-	if again = b.large; again {
-		s.discard(b)
-	}
-	return again, sender.waitForTurn(ctx, keys)
+	return b.sender.waitForTurn(ctx, b.commands)
 }
 
 // answer executes the frame of a batch, releases the batch, and returns once the reply is durable.

@@ -139,90 +139,123 @@ func (l lag) max(other lag) lag {
 	return l
 }
 
-// pressedGroups is the number of groups of payers for which payers.inGroup has a count.
-const pressedGroups = 1 << 10
+// Payers are in sets, by a hash. Only the payers of one set can ever share a charge.
+const (
+	payerSets = 1 << 12
+	setMax    = 16 // payers of a set that have a charge of their own; further ones share one of these charges
+)
 
-// payers has the charges of tokens or accounts. Its methods may be called from any goroutine.
+// payers has the charges of tokens, accounts and addresses. Its methods may be called from any goroutine.
 type payers struct {
 	followers []*watched
 
 	// The counts below let clients that are not above lagTogether find that out without a lock.
-	over    atomic.Int64                // length of pressed
-	inGroup [pressedGroups]atomic.Int32 // how many of pressed have a key of this group, not counting others
-	crowded atomic.Bool                 // others is in pressed
+	over  atomic.Int64            // length of pressed
+	inSet [payerSets]atomic.Int32 // how many of pressed are in this set
 
 	// mu guards the fields below.
 	mu      sync.Mutex
 	seed    maphash.Seed
-	charges map[uint64]*payer // by a hash of the token's ID or the account, as accounts may be long
-	others  payer             // those that have no entry in charges
-	pressed []*payer          // those that were above lagTogether when they were last looked at
-	swept   time.Time
+	sets    [payerSets][]*payer // each of up to setMax payers
+	pressed []*payer            // those that were above lagTogether when they were last looked at
 }
 
-// payer is a token or account.
+// payer is a token, an account, or the address of a client without either.
 type payer struct {
 	charge
-	key  uint64 // of its entry in payers.charges
+	key  uint64 // a hash of the token's ID, the account or the address, as accounts may be long
 	over bool   // it is in payers.pressed
 }
 
 // debt is work of a caller that is to be added to the charge of a payer.
 type debt struct {
-	account exchange.AccountID // whose commands it is; the first of them if there is a token, which pays for all
-	key     uint64             // key of the payer
-	seq     uint64             // its newest record
-	work    int64
+	payer exchange.AccountID // who pays (Caller.payerOf); of no meaning if there is a token, which pays for all
+	key   uint64             // key of the payer
+	seq   uint64             // its newest record
+	work  int64
 }
 
 func newPayers(followers []Follower) *payers {
-	p := &payers{seed: maphash.MakeSeed(), charges: make(map[uint64]*payer)}
+	p := &payers{seed: maphash.MakeSeed()}
 	for _, f := range followers {
 		p.followers = append(p.followers, &watched{Follower: f})
 	}
 	return p
 }
 
-// key returns the key of a token or account.
+// key returns the key of a token, account or address.
 func (p *payers) key(name string) uint64 { return maphash.String(p.seed, name) }
 
-// add adds work to the charges of tokens or accounts.
+// add adds work to the charges of payers.
 func (p *payers) add(debts []debt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lookAtFirst()
 	for i := range debts {
 		d := &debts[i]
-		one := p.charges[d.key]
-		if one == nil {
-			if len(p.charges) >= payersMax {
-				p.sweep(time.Now())
-			}
-			if one = &p.others; len(p.charges) < payersMax {
-				one = &payer{key: d.key}
-				p.charges[d.key] = one
-			}
-		}
+		one := p.enlist(d.key)
 		if one.add(d.seq, d.work, lagTogether); one.sum > lagTogether {
 			p.look(one)
 		}
 	}
 }
 
-// mayLag reports whether a token or account may be above lagTogether. It needs no lock.
-func (p *payers) mayLag(key uint64) bool {
-	return p.over.Load() > 0 && (p.inGroup[key%pressedGroups].Load() > 0 || p.crowded.Load())
+// find returns the payer with a key, and whether it has a charge of its own. Otherwise it is the payer whose charge it
+// shares, and nil if its set is not full. Callers hold mu.
+func (p *payers) find(key uint64) (one *payer, own bool) {
+	set := p.sets[key%payerSets]
+	for _, one := range set {
+		if one.key == key {
+			return one, true
+		}
+	}
+	if len(set) < setMax {
+		return nil, false
+	}
+	return set[key>>32%setMax], false
 }
 
-// appendPressed appends the key of a token or account that may be above lagTogether to keys, once.
+// enlist returns the payer with a key, as find does. Before that, it gives a payer without a charge one of which
+// nothing is left, or a new one if its set is not full. Callers hold mu.
+func (p *payers) enlist(key uint64) *payer {
+	shared, own := p.find(key)
+	if own {
+		return shared
+	}
+	set := &p.sets[key%payerSets]
+	for _, one := range *set {
+		if p.look(one); len(one.owed) == 0 {
+			one.key = key
+			return one
+		}
+	}
+	if shared != nil {
+		return shared
+	}
+	one := &payer{key: key}
+	*set = append(*set, one)
+	return one
+}
+
+// mayLag reports whether a payer may be above lagTogether. It needs no lock.
+func (p *payers) mayLag(key uint64) bool {
+	return p.over.Load() > 0 && p.inSet[key%payerSets].Load() > 0
+}
+
+// appendPressed appends the key of a payer that is above lagTogether, as far as is known, to keys, once.
 func (p *payers) appendPressed(keys []uint64, key uint64) []uint64 {
-	if p.mayLag(key) && !slices.Contains(keys, key) {
+	if !p.mayLag(key) || slices.Contains(keys, key) {
+		return keys
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one, _ := p.find(key); one != nil && one.over {
 		keys = append(keys, key)
 	}
 	return keys
 }
 
-// lag returns the lag of a token or account if it is above lagTogether, otherwise none.
+// lag returns the lag of a payer if it is above lagTogether, otherwise none.
 func (p *payers) lag(key uint64) (l lag) {
 	if !p.mayLag(key) {
 		return lag{}
@@ -230,15 +263,10 @@ func (p *payers) lag(key uint64) (l lag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lookAtFirst()
-	one := p.charges[key]
-	switch {
-	case one != nil:
-	case len(p.charges) < payersMax:
-		return lag{}
-	default:
-		one = &p.others
+	if one, _ := p.find(key); one != nil {
+		l = p.look(one)
 	}
-	return p.look(one)
+	return l
 }
 
 // lookAtFirst looks at the first of pressed, so that each of them is soon looked at, even if its client sends nothing
@@ -271,23 +299,6 @@ func (p *payers) press(one *payer, over bool) {
 	} else {
 		p.pressed = slices.DeleteFunc(p.pressed, func(x *payer) bool { return x == one })
 	}
-	if one == &p.others {
-		p.crowded.Store(over)
-	} else {
-		p.inGroup[one.key%pressedGroups].Add(by)
-	}
+	p.inSet[one.key%payerSets].Add(by)
 	p.over.Store(int64(len(p.pressed)))
-}
-
-// sweep removes the charges of which nothing is left. Callers hold mu.
-func (p *payers) sweep(now time.Time) {
-	if now.Sub(p.swept) < paceSweepEvery {
-		return
-	}
-	p.swept = now
-	for key, one := range p.charges {
-		if p.look(one); len(one.owed) == 0 {
-			delete(p.charges, key)
-		}
-	}
 }

@@ -3,6 +3,8 @@ package door
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +23,7 @@ import (
 func (s *Server) owes(account string) int64 {
 	s.payers.mu.Lock()
 	defer s.payers.mu.Unlock()
-	if one := s.payers.charges[s.payers.key(account)]; one != nil {
+	if one, own := s.payers.find(s.payers.key(account)); own {
 		return one.sum
 	}
 	return 0
@@ -86,8 +88,8 @@ func TestWhoIsNotAboveASumNeedsNoLock(t *testing.T) {
 	x := newFake()
 	s := callable(t, x, Options{Followers: []Follower{newFollower()}})
 	light := exchange.AccountID("2")
-	for n := 3; s.payers.key(string(light))%pressedGroups == s.payers.key("1")%pressedGroups; n++ {
-		light = exchange.AccountID(fmt.Sprint(n)) // an account of another group
+	for n := 3; s.payers.key(string(light))%payerSets == s.payers.key("1")%payerSets; n++ {
+		light = exchange.AccountID(fmt.Sprint(n)) // an account of another set
 	}
 	x.set(func() { x.work = lagTogether + 1 })
 	call(t, s, s.Request(nil), place1("1"))
@@ -113,32 +115,41 @@ func TestWhoIsNotAboveASumNeedsNoLock(t *testing.T) {
 	require.Equal(t, exchange.OK, call(t, s, c, place1(light))[0].Reason)
 }
 
-// The groups of pressed payers are counted right, also those of payers without a charge of their own.
-func TestPressedPayersAreFoundByTheirGroup(t *testing.T) {
+// The sets of pressed payers are counted right. A payer without a charge of its own shares one of its set, and waits
+// only for that one.
+func TestPressedPayersAreFoundByTheirSet(t *testing.T) {
 	f := newFollower()
 	p := newPayers([]Follower{f})
 	heavy := func(key uint64) { p.add([]debt{{key: key, seq: 1, work: lagTogether + 1}}) }
 	heavy(5)
-	heavy(5 + pressedGroups)
+	heavy(5 + payerSets)
 	require.True(t, p.mayLag(5))
 	require.False(t, p.mayLag(6))
 	require.Positive(t, p.lag(5).work)
-	require.Zero(t, p.lag(5+2*pressedGroups).work, "of the same group, but not pressed")
-	for i := range uint64(payersMax) {
-		p.add([]debt{{key: i << 20, seq: 1, work: 1}})
+	require.Zero(t, p.lag(5+2*payerSets).work, "of the same set, but not pressed")
+	for i := range uint64(setMax - 2) {
+		p.add([]debt{{key: 5 + (2+i)*payerSets, seq: 1, work: 1}})
 	}
-	require.Zero(t, p.lag(7).work)
-	heavy(7) // has no charge of its own
-	require.Positive(t, p.lag(7).work)
-	require.Positive(t, p.lag(6).work, "shares that charge")
+	third, fourth, alone := uint64(5+2<<32), uint64(5+3<<32), uint64(6+2<<32)
+	require.Positive(t, p.lag(5+99*payerSets).work, "shares the charge of the first")
+	require.Zero(t, p.lag(third).work)
+	heavy(third)
+	require.Positive(t, p.lag(third).work)
+	require.Positive(t, p.lag(5+2*payerSets).work, "its charge is shared")
+	require.Zero(t, p.lag(fourth).work)
+	require.Zero(t, p.lag(alone).work)
 	f.reach(1)
-	for range 3 {
+	for range 4 {
 		p.add(nil)
 	}
 	require.Zero(t, p.over.Load())
-	for _, key := range []uint64{5, 6, 7} {
+	for _, key := range []uint64{5, 6, third} {
 		require.False(t, p.mayLag(key))
 	}
+	p.add([]debt{{key: third, seq: 2, work: 1}})
+	one, own := p.find(third)
+	require.True(t, own, "it has the charge of one that owes nothing")
+	require.EqualValues(t, 1, one.sum)
 }
 
 // amend1 is an amend of an account's order.
@@ -360,5 +371,117 @@ func TestAFollowerThatHangsRejectsNoOrderForever(t *testing.T) {
 			time.Sleep(hungAfter / 2)
 		}
 		require.Equal(t, hungAfter, time.Since(begun))
+	})
+}
+
+// A create is charged to who sends it, not to the account that it makes: to the connection, and for a request to the
+// address of its client. Neither the accounts nor other clients wait for it.
+func TestACreateIsChargedToItsSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		x.work = lagTogether + 1
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		create := func(address string, account int) error {
+			at, err := netip.ParseAddrPort(address)
+			require.NoError(t, err)
+			_, err = ask(s, WithClient(background, net.TCPAddrFromAddrPort(at)),
+				fmt.Appendf(nil, `<create><account id="%d" balance="1"/></create>`, account))
+			return err
+		}
+		require.NoError(t, create("192.0.2.1:1001", 1))
+		require.NoError(t, create("[2001:db8::1]:1001", 2))
+		opened := func(account exchange.AccountID) engine.Request {
+			return engine.Request{Command: exchange.Command{Kind: exchange.OpenAccount, Account: account}}
+		}
+		c := enter(t, s, nil)
+		call(t, s, c, opened("3"))
+		require.Zero(t, s.owes("1")+s.owes("2")+s.owes("3"))
+		require.EqualValues(t, lagTogether+1, s.owes("192.0.2.1"))
+		x.set(func() { x.work = 1 })
+		call(t, s, enter(t, s, nil), place1("1"), place1("2"), place1("3"), opened("4"))
+		require.NoError(t, create("192.0.2.2:1001", 5))
+		before := x.executed()
+		var waiting sync.WaitGroup
+		waiting.Go(func() { assert.NoError(t, create("192.0.2.1:1002", 6)) })
+		waiting.Go(func() { assert.NoError(t, create("[2001:db8::1]:1002", 7)) })
+		waiting.Go(func() { call(t, s, c, opened("8")) })
+		time.Sleep(aWhile)
+		require.Equal(t, before, x.executed())
+		f.reach(1 << 40)
+		waiting.Wait()
+		require.Equal(t, before+3, x.executed())
+	})
+}
+
+// A frame or call waits for all its accounts that are above their share, a few at a time, and finds them among others
+// of their set.
+func TestAFrameOfManyAccountsWaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, f := newFake(), newFollower()
+		s := callable(t, x, Options{Followers: []Follower{f}})
+		const pressed = 2*keysMax + 3
+		var commands, alike []engine.Request
+		for n := range pressed {
+			account := exchange.AccountID(fmt.Sprint(1000 + n))
+			commands = append(commands, place1(account), query1("1", 1))
+			s.payers.add([]debt{{key: s.payers.key(string(account)), seq: uint64(n + 1), work: lagTogether + 1}})
+		}
+		c := s.Request(nil)
+		require.Len(t, c.pressed(commands), keysMax)
+		last := exchange.AccountID(fmt.Sprint(1000 + pressed - 1))
+		for n := 10_000; len(alike) <= keysMax; n++ {
+			account := exchange.AccountID(fmt.Sprint(n))
+			if s.payers.key(string(account))%payerSets == s.payers.key(string(last))%payerSets {
+				alike = append(alike, place1(account))
+			}
+		}
+		require.Equal(t, []uint64{s.payers.key(string(last))}, c.pressed(append(alike, place1(last))))
+		done := make(chan []Outcome)
+		go func() {
+			var allowed []engine.Request
+			for _, q := range commands {
+				q.Kind = exchange.QueryOrder
+				allowed = append(allowed, q)
+			}
+			done <- call(t, s, c, allowed...)
+		}()
+		for _, at := range []uint64{0, keysMax, 2 * keysMax, pressed - 1} {
+			f.reach(at)
+			synctest.Wait()
+			require.Zero(t, x.executed(), at)
+		}
+		f.reach(pressed)
+		<-done
+		require.Equal(t, 2*pressed, x.executed())
+	})
+}
+
+// A frame over HTTP that waits uses the rate of its account once.
+func TestAFrameThatWaitsUsesItsRateOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 5
+		for name, blank := range map[string]string{"small": "", "large": strings.Repeat(" ", smallFrameMax)} {
+			x, f := newFake(), newFollower()
+			x.work = lagTogether + 1
+			s := callable(t, x, Options{Followers: []Follower{f}, BatchMemoryMax: 1})
+			call(t, s, s.Request(nil), place1("1"))
+			x.set(func() { x.work = 0 })
+			s.SetRates(0, rate)
+			frame := []byte(`<transactions id="1">` + strings.Repeat(anOrder, rate) + blank + `</transactions>`)
+			if blank != "" { // it cannot wait
+				_, err := ask(s, background, frame)
+				require.ErrorIs(t, err, ErrBusy)
+				f.reach(1)
+			}
+			done := make(chan []byte)
+			go func() {
+				reply, err := ask(s, background, frame)
+				assert.NoError(t, err)
+				done <- reply
+			}()
+			synctest.Wait()
+			f.reach(1)
+			require.Equal(t, rate, strings.Count(string(<-done), anOpened), name)
+		}
 	})
 }

@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"time"
+
+	"outcry/internal/engine"
 )
+
+// textTooMuch is the reply to a large frame that cannot wait until its client is within its share again.
+const textTooMuch = "account views and market data lack too much of what this client did; nothing of this frame was " +
+	"done; try again later"
 
 // serve runs the session. It returns when both goroutines have ended and the connection is closed.
 func (c *session) serve() {
@@ -63,22 +68,24 @@ func (c *session) read() (reason string) {
 		begun := time.Now()
 		b := c.server.takeBatch(c.codec)
 		b.watch.Start()
-		if err := c.gather(b, frame); err != nil {
+		err = c.gather(b, frame)
+		if err == nil {
+			c.server.options.Metrics.lap(&b.watch, stageDecode)
+			err = c.mayExecute(b)
+		}
+		if err == nil && c.caller.tokenEnded() {
+			err = errTokenEnded
+		}
+		switch {
+		case errors.Is(err, ErrBusy):
+			c.server.release(b)
+			c.refuseFrame()
+			continue
+		case err != nil:
 			c.server.release(b)
 			return c.explain(err)
 		}
-		c.server.options.Metrics.lap(&b.watch, stageDecode)
-		if len(b.commands) > 0 && !b.large { // a large batch holds memory that others may need
-			_, _ = c.caller.waitForFollowers(c.ctx, c.caller.pressed(b.commands), math.MaxInt64, c.checkPeer)
-		}
-		if c.caller.tokenEnded() {
-			c.server.release(b)
-			return c.explain(errTokenEnded)
-		}
-		asked, most := max(b.frames, len(b.commands)), int64(lagMax)
-		if b.large {
-			most = math.MaxInt64 // this frame has not waited before, and the next one must not wait
-		}
+		asked := max(b.frames, len(b.commands))
 		for b != nil {
 			rest := c.server.split(b)
 			if !c.execute(b, begun) {
@@ -86,7 +93,7 @@ func (c *session) read() (reason string) {
 			}
 			b = rest
 		}
-		waited, err := c.caller.slowDown(c.ctx, asked, most, c.checkPeer)
+		waited, err := c.caller.slowDown(c.ctx, asked, c.checkPeer)
 		if err != nil {
 			return c.explain(err)
 		}
@@ -106,11 +113,11 @@ func (c *session) nextFrame() ([]byte, error) {
 }
 
 // gather decodes a frame and the further frames that have already arrived, up to the limits of a batch. The
-// error means that there was no memory for the first.
+// error is that of hold.
 func (c *session) gather(b *batch, frame []byte) error {
 	o := &c.server.options
 	memory := c.codec.Memory(frame)
-	if err := c.server.hold(c.ctx, b, memory); err != nil {
+	if err := c.hold(b, frame, memory); err != nil {
 		return err
 	}
 	b.judge = c.caller.judge()
@@ -132,6 +139,65 @@ func (c *session) gather(b *batch, frame []byte) error {
 	b.cost = memory
 	c.clock.rearm()
 	return nil
+}
+
+// hold reserves memory for the first frame of a batch, as Server.hold does. A frame that needs much first waits until
+// the client is within its share. A frame that has itself reserved memory has waited in admit, and cannot wait here.
+// The error is ErrBusy if such a frame must not be executed: its client is above lagMax, or above its share if admit
+// did not know who pays.
+func (c *session) hold(b *batch, frame []byte, memory int) error {
+	if memory <= c.server.options.BatchMemoryMax {
+		return c.server.hold(c.ctx, b, memory)
+	}
+	commands, named := c.caller.expect(c.codec, frame)
+	if c.arriving == 0 {
+		c.named = named
+	}
+	for {
+		if c.arriving == 0 {
+			if err := c.waitForTurn(commands); err != nil {
+				return err
+			}
+		}
+		if err := c.server.hold(c.ctx, b, memory); err != nil {
+			return err
+		}
+		switch above := c.caller.above(c.ctx, commands); {
+		case !above:
+			return nil
+		case c.arriving > 0 && c.named && c.caller.lag(c.caller.pressed(commands)...).work <= lagMax:
+			return nil
+		case c.arriving > 0:
+			return ErrBusy
+		}
+		c.server.discard(b)
+	}
+}
+
+// mayExecute waits before a batch is executed. A large one has waited in admit or hold; if only its commands show who
+// pays, it cannot wait, and the error is ErrBusy. Otherwise the error is that of waitForTurn.
+func (c *session) mayExecute(b *batch) error {
+	switch {
+	case len(b.commands) == 0:
+		return nil
+	case !b.large:
+		return c.waitForTurn(b.commands)
+	case !c.named && c.caller.above(c.ctx, b.commands):
+		return ErrBusy
+	}
+	return nil
+}
+
+// refuseFrame answers a frame of which nothing was done.
+func (c *session) refuseFrame() {
+	c.arrived()
+	c.late.wait()
+	c.server.options.Metrics.hit(limitFollowers)
+	r := c.server.newReply(engine.Mark{}, time.Now())
+	r.bytes = c.codec.EndReply(c.codec.AppendError(r.bytes, textTooMuch), 0)
+	c.executed++
+	r.frame = c.executed
+	c.push(r)
 }
 
 // decode adds a frame to a batch, and applies the settings that the frame makes for its connection: orders are

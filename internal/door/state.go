@@ -30,7 +30,7 @@ type Server struct {
 	recalling   *memory             // for batches that wait in the queue of answerLate
 	recalls     *semaphore.Weighted // has recallsMax slots
 	answering   *semaphore.Weighted // has answersMax slots
-	slowed      atomic.Int64        // callers without a connection that wait for followers, at most answersMax
+	slowed      waiters             // callers without a connection that wait for followers
 	lateAnswers *semaphore.Weighted // has lateAnswersMax slots
 
 	connectionRate atomic.Int64 // commands per second of a connection, 0 for no limit (SetRates)
@@ -60,7 +60,7 @@ type Server struct {
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
 	s := &Server{exchange: x, options: o, sessions: make(map[connection]struct{}), bearers: make(map[string]int),
-		accounts: newAccountRates(), payers: newPayers(o.Followers)}
+		accounts: newAccountRates(), payers: newPayers(o.Followers), slowed: waiters{of: make(map[uint64]int)}}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout,
 		WriteTimeout: o.WriteTimeout})
 	eighth := int64(o.MemoryMax / 8)

@@ -64,7 +64,9 @@ var bounds = []struct {
 			"the connection is read more slowly; orders and creates are rejected; `rate_connection`, `rate_account`"},
 		{"records, fills and cancels that the views have still to take in for a connection; for a token or account",
 			"`lagShare`, `lagTogether`", "{door.lagShare}; {door.lagTogether}",
-			"the client waits before anything is executed, whatever its protocol; above {door.lagMax} (`lagMax`) " +
+			"the client waits before anything is executed, whatever its protocol; over HTTP, {door.answersMax} requests " +
+				"(`answersMax`), {door.slowedMax} of one token or account (`slowedMax`), further ones get 503; a large frame " +
+				"that has been read cannot wait, and is refused; above {door.lagMax} (`lagMax`) " +
 				"orders and amends that replace are rejected; not for a view that does nothing for {door.hungAfter} " +
 				"(`hungAfter`); `followers`"},
 		{"wrong tokens of one network", "`guessersMax`", "{auth.guessFree}, then one a second",

@@ -13,7 +13,7 @@ type XML struct {
 }
 
 // NewFrames returns a FrameReader of r that calls admit before it grows for a large frame.
-func (XML) NewFrames(r io.Reader, max int, admit func(frameBytes int) error) *FrameReader {
+func (XML) NewFrames(r io.Reader, max int, admit func(head []byte, frameBytes int) error) *FrameReader {
 	f := NewFrameReader(r, max)
 	f.Admit = admit
 	return f

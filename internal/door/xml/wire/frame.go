@@ -44,10 +44,10 @@ func (e *FrameError) OverLimit() bool { return e.TooLarge }
 // idle or in the middle of a frame.
 type FrameReader struct {
 	// Admit, if not nil, is called once for each frame of more than 64 KiB, when that much of it has
-	// arrived, before memory for the rest is allocated. It may block. If it returns an error, Next
-	// returns that, and the stream ends. Release reports when the memory is free again. Admit must be
-	// set before the first call of a method.
-	Admit func(frameBytes int) error
+	// arrived, head, before memory for the rest is allocated. head is valid until Admit returns. Admit may
+	// block. If it returns an error, Next returns that, and the stream ends. Release reports when the memory
+	// is free again. Admit must be set before the first call of a method.
+	Admit func(head []byte, frameBytes int) error
 
 	r          io.Reader
 	max        int
@@ -202,15 +202,15 @@ func (f *FrameReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// makeRoom makes room after end. If the buffer is full and smaller than the frame, its size is doubled, up to the size
-// of the frame; otherwise the data moves to the front. The error is Admit's.
+// makeRoom makes room after end. If the buffer is full of the frame and smaller, its size is doubled, up to the size of
+// the frame; otherwise the data moves to the front. The error is Admit's.
 func (f *FrameReader) makeRoom() error {
 	used := f.end - f.start
 	to := f.buf
 	switch {
 	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // the buffer is still large after a large frame
 		to = f.small()
-	case f.end == len(to) && f.body > len(to):
+	case f.start == 0 && f.end == len(to) && f.body > len(to):
 		if err := f.admit(); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (f *FrameReader) admit() error {
 	if f.Admit == nil || f.admitted || 2*len(f.buf) <= bufferKeep {
 		return nil
 	}
-	if err := f.Admit(f.body); err != nil {
+	if err := f.Admit(f.buf[f.start:f.end], f.body); err != nil {
 		return err
 	}
 	f.admitted = true

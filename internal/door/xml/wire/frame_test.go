@@ -265,8 +265,10 @@ func TestALargeFrameIsAdmittedOnceAndReleased(t *testing.T) {
 	} {
 		var asked []int
 		f := NewFrameReader(split(strings.NewReader(small+line+large+small+line+large)), 1<<20)
-		f.Admit = func(bytes int) error {
+		f.Admit = func(head []byte, bytes int) error {
 			asked = append(asked, bytes)
+			require.True(t, strings.HasPrefix(large, string(head)))
+			require.Greater(t, len(head), bufferKeep/2)
 			require.LessOrEqual(t, len(f.buf), bufferKeep, "asked before there is more")
 			require.Greater(t, f.end, bufferKeep/2, "and only when much has arrived")
 			return nil
@@ -287,7 +289,7 @@ func TestALargeFrameIsAdmittedOnceAndReleased(t *testing.T) {
 func TestALargeFrameThatIsNotAdmittedEndsTheStream(t *testing.T) {
 	full := errors.New("full")
 	f := NewFrameReader(strings.NewReader("4\n<a/>1000000\n"+strings.Repeat("y", 1_000_000)), 1<<20)
-	f.Admit = func(int) error { return full }
+	f.Admit = func([]byte, int) error { return full }
 	frame, err := f.Next()
 	require.NoError(t, err)
 	require.Equal(t, "<a/>", string(frame))
