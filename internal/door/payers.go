@@ -157,7 +157,7 @@ type payers struct {
 	mu      sync.Mutex
 	seed    maphash.Seed
 	sets    [payerSets][]*payer // each of up to setMax payers
-	pressed []*payer            // those that were above lagTogether when they were last looked at
+	pressed []*payer            // those with more work than lagTogether when they were last looked at
 }
 
 // payer is a token, an account, or the address of a client without either.
@@ -249,7 +249,7 @@ func (p *payers) appendPressed(keys []uint64, key uint64) []uint64 {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one, _ := p.find(key); one != nil && one.over {
+	if one, _ := p.find(key); one != nil && one.over && p.look(one).slowest != nil {
 		keys = append(keys, key)
 	}
 	return keys
@@ -277,14 +277,14 @@ func (p *payers) lookAtFirst() {
 	}
 }
 
-// look updates pressed, and returns the lag of a payer if it is above lagTogether, otherwise none. Callers hold mu.
+// look updates pressed, and returns the lag of a payer if it is above lagTogether, otherwise none. A payer is also in
+// pressed for work that no follower may see yet, because nothing looks again once they may. Callers hold mu.
 func (p *payers) look(one *payer) lag {
 	l := one.lag(p.followers)
-	over := l.work > lagTogether
-	if over != one.over {
+	if over := one.sum > lagTogether; over != one.over {
 		p.press(one, over)
 	}
-	if !over {
+	if l.work <= lagTogether {
 		return lag{}
 	}
 	return l.within(&one.charge, lagTogether)
