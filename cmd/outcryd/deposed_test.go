@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/door/xml/wire"
@@ -46,13 +46,13 @@ func TestADeposedLeaderShowsOnlyWhatIsCommitted(t *testing.T) {
 		_, err := c.Write(wire.AppendFrame(nil, []byte(buy(limit))))
 		require.NoError(t, err)
 	}
-	for range 5 { // without the others it may also answer that it is starting
-		require.Equal(t, [][]string{{"11"}},
-			query(t, text(t, old.database), "SELECT limit_price::text FROM orders ORDER BY id"))
+	require.Eventually(t, func() bool { // until the leader notices that it has no others
+		rows := query(t, text(t, old.database), "SELECT limit_price::text FROM orders ORDER BY id")
+		assert.Equal(t, [][]string{{"11"}}, rows)
 		_, book := old.get("/api/v1/book/SPY")
-		require.NotRegexp(t, `\["2[1-4]"`, book)
-		time.Sleep(50 * time.Millisecond)
-	}
+		assert.NotRegexp(t, `\["2[1-4]"`, book)
+		return strings.Contains(book, `"error"`)
+	}, patience, lookEvery)
 	resume := processes.Stop(old.cmd.Process.Pid)
 	t.Cleanup(resume)
 	for _, n := range others(nodes, old) {

@@ -34,7 +34,7 @@ func WithGrant(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
-// GrantOf returns the grant that WithGrant put into the context, or nil if there is none.
+// GrantOf returns the grant that WithGrant put into the context, or nil if the context has no grant.
 func GrantOf(ctx context.Context) *Grant {
 	g, _ := ctx.Value(grantKey{}).(*Grant)
 	return g

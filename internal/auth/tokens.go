@@ -216,7 +216,7 @@ func (t *Tokens) IssueHealth() (remove func(), err error) {
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// HealthToken returns the token that IssueHealth has written into a data directory, "" if there is none.
+// HealthToken returns the token that IssueHealth has written into a data directory, "" if it has none.
 func HealthToken(dir string) (string, error) {
 	token, err := ReadToken(filepath.Join(dir, healthFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -79,7 +79,7 @@ type Command struct {
 	Terms     // terms of an order, together with Shares
 	Shares    Shares
 	Order     OrderID
-	Ref       Ref // client order id; "" if there is none
+	Ref       Ref // client order id; "" if the client gave none
 
 	More *CommandMore // fields of rarely used kinds; nil means zero values
 }

@@ -222,7 +222,7 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf returns the *connection that conn is or wraps in TLS; nil if there is none.
+// connectionOf returns the *connection that conn is or wraps in TLS; nil if conn is neither.
 func connectionOf(conn net.Conn) *connection {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

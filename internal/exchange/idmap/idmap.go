@@ -70,7 +70,7 @@ func newRing(length int) *ring {
 
 func (r *ring) place(number uint64) *atomic.Pointer[page] { return &r.pages[number&r.mask] }
 
-// page returns the page of an id, or nil if there is none.
+// page returns the page of an id, or nil if the page does not exist.
 func (m *Map) page(id uint64) *page {
 	if r := m.ring.Load(); r != nil {
 		if p := r.place(id / pageLen).Load(); p != nil && p.number == id/pageLen {

@@ -160,7 +160,7 @@ func (h *knowledge) mark(f *frame, fate fate) {
 	}
 }
 
-// someID returns a random id that was answered in this round, or 0 if there is none.
+// someID returns a random id that was answered in this round, or 0 if no order was answered.
 func (h *knowledge) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

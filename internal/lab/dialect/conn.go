@@ -212,7 +212,7 @@ func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 // hasError reports whether e or an element in it is an <error>.
 func hasError(e *Element) bool { return e.Name == "error" || slices.ContainsFunc(e.Children, hasError) }
 
-// answered removes the oldest unanswered document and returns it, or "" if there is none.
+// answered removes the oldest unanswered document and returns it, or "" if all are answered.
 func (c *Conn) answered() string {
 	if len(c.sent) == 0 {
 		return ""

@@ -110,7 +110,7 @@ func (c *coded) Flush() error {
 	return err
 }
 
-// cut returns the next complete reply received, or nil if there is none.
+// cut returns the next complete reply received, or nil if no reply is complete.
 func (c *coded) cut() ([]byte, error) {
 	for {
 		reply, n, err := c.codec.Cut(c.in[c.at:])

@@ -164,7 +164,7 @@ func (b blank) Next() []byte {
 // Reply implements Source.
 func (blank) Reply([]byte) error { return nil }
 
-// openedID returns the id in the first <opened> of a reply, or 0 if there is none.
+// openedID returns the id in the first <opened> of a reply, or 0 if the reply has no <opened>.
 func openedID(xml []byte) uint64 {
 	_, tag, ok := bytes.Cut(xml, []byte("<opened"))
 	if end := bytes.IndexByte(tag, '>'); ok && end >= 0 {

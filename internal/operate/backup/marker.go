@@ -44,7 +44,7 @@ func Unfinished(data string) error {
 	return &UnfinishedError{data}
 }
 
-// readMarker returns the marker of a data directory, nil if there is none.
+// readMarker returns the marker of a data directory, nil if the directory has no marker.
 func readMarker(data string) (*marker, error) {
 	b, err := os.ReadFile(filepath.Join(data, markerName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -21,7 +21,7 @@ type disk struct {
 	size, free uint64 // in bytes
 	inodes     uint64 // free inodes; 0 with inodesMax 0 if the file system does not count them
 	inodesMax  uint64
-	device     string // number of the block device, such as 8:1; "" if there is none
+	device     string // number of the block device, such as 8:1; "" if it is not known
 }
 
 const (

@@ -155,7 +155,7 @@ func parseMetrics(text string) metrics {
 	return m
 }
 
-// label returns the value of a label, "unknown" if there is none.
+// label returns the value of a label, "unknown" if the label is absent.
 func (m metrics) label(name, label string) string {
 	_, rest, ok := strings.Cut(m.labels[name], label+`="`)
 	value, _, closed := strings.Cut(rest, `"`)

@@ -11,7 +11,7 @@ import (
 )
 
 // FindServer returns the path of the outcryd to run: the named one, the one in this program's directory, or
-// the one in the PATH. It returns an error if there is none.
+// the one in the PATH. It returns an error if neither exists.
 func FindServer(named string) (string, error) {
 	if named != "" {
 		return exec.LookPath(named)

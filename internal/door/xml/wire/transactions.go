@@ -72,7 +72,7 @@ func (r *Request) decodeTransaction(e, root *element, c *exchange.Command) error
 	return errUnknown(e, root)
 }
 
-// decodeRef reads the ref of an element; it returns "" if there is none.
+// decodeRef reads the ref of an element; it returns "" if the element has no ref.
 func decodeRef(e *element) (exchange.Ref, error) {
 	s, ok := e.attr("ref")
 	if !ok {

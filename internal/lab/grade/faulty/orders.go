@@ -159,7 +159,7 @@ func (x *exchange) match(o *order) {
 	}
 }
 
-// best returns the order that the incoming order o executes against next, nil if there is none.
+// best returns the order that the incoming order o executes against next, nil if no order matches.
 func (x *exchange) best(o *order) (best *order) {
 	worst, newest := x.o.has("worst-price"), x.o.has("newest-first")
 	for _, r := range x.resting[x.books[o.sym]] {

@@ -60,7 +60,7 @@ func notEmpty(text, what string) error {
 	return nil
 }
 
-// last returns the last step; nil if there is none.
+// last returns the last step; nil before the first step.
 func (p *parser) last() *Step {
 	if len(p.c.Steps) == 0 {
 		return nil
